@@ -1,0 +1,157 @@
+"""Append-only JSON Lines files in which every line carries the hash of the line before.
+
+Used by the ledger and by a run's attempts. A line is the canonical JSON of an object whose
+`prev` is the SHA-256 of the line before it (without its newline), or 64 zeros for the first.
+Every append is written with one call and synced before it returns, so that a killed process
+loses at most the line it was writing; such a torn tail is told apart from tampering.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prereg_judge.canon import canonical_json, sha256_bytes
+from prereg_judge.errors import IntegrityError, Problem
+
+GENESIS = "0" * 64
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A chain as read: its lines, the hash of the last, and the bytes of a torn last line."""
+
+    lines: tuple[dict[str, Any], ...]
+    head: str
+    torn: bytes = b""
+
+
+def read_chain(path: Path, *, shown: str | None = None) -> Chain:
+    """Read and check a chain.
+
+    A last line without a newline is a torn write: it is left out and returned in `torn`. A
+    missing file is an empty chain.
+
+    Raises
+    ------
+    IntegrityError
+        If any complete line is not canonical, or does not carry the hash of the line before.
+    """
+    if not path.exists():
+        return Chain((), GENESIS)
+    raw = path.read_bytes()
+    complete, torn = _split_torn(raw)
+    lines, head = [], GENESIS
+    for number, body in enumerate(complete.split(b"\n")[:-1], start=1):
+        lines.append(_check_line(body, head=head, number=number, shown=shown or str(path)))
+        head = sha256_bytes(body)
+    return Chain(tuple(lines), head, torn)
+
+
+def iter_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the complete lines of a chain without checking the hashes."""
+    with path.open("rb") as stream:
+        for line in stream:
+            if line.endswith(b"\n"):
+                yield json.loads(line)
+
+
+def _split_torn(raw: bytes) -> tuple[bytes, bytes]:
+    end = raw.rfind(b"\n") + 1
+    return raw[:end], raw[end:]
+
+
+def _check_line(body: bytes, *, head: str, number: int, shown: str) -> dict[str, Any]:
+    def bad(what: str) -> IntegrityError:
+        return IntegrityError(
+            Problem(what, file=shown, line=number, remedy="restore the file from a copy or git")
+        )
+
+    try:
+        line = json.loads(body)
+    except ValueError as exc:
+        raise bad("is not JSON: the file was changed after it was written") from exc
+    if not isinstance(line, dict) or canonical_json(line) != body:
+        raise bad("is not in the form in which it was written: the line was edited")
+    if line.get("prev") != head:
+        raise bad("does not follow from the line before: a line was edited, dropped or moved")
+    return line
+
+
+class ChainWriter:
+    """Appends to one chain; one writer at a time (the caller holds the lock).
+
+    Opening checks the whole chain. A torn tail left by a killed process is cut off and kept in
+    a line of its own, `{"event": "torn", "text": ...}`, so that nothing is deleted.
+    """
+
+    def __init__(self, path: Path, *, stamp: dict[str, Any]) -> None:
+        """Open `path` for appending; `stamp` is merged into the line that records a torn tail."""
+        chain = read_chain(path)
+        self._head = chain.head
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        size = os.fstat(self._fd).st_size - len(chain.torn)
+        if chain.torn:
+            os.ftruncate(self._fd, size)
+        os.lseek(self._fd, size, os.SEEK_SET)
+        _sync_folder(path.parent)
+        if chain.torn:
+            self.append({**stamp, "event": "torn", "text": chain.torn.decode("utf-8", "replace")})
+
+    @property
+    def head(self) -> str:
+        """Hash of the last line."""
+        return self._head
+
+    def append(self, line: dict[str, Any]) -> str:
+        """Write one line, sync it, and return its hash.
+
+        A write that fails part way (disk full) is undone before the error is raised, so that
+        the file still ends with a complete line.
+        """
+        body = canonical_json({**line, "prev": self._head})
+        start = os.lseek(self._fd, 0, os.SEEK_CUR)
+        try:
+            _write_all(self._fd, body + b"\n")
+            os.fsync(self._fd)
+        except OSError:
+            os.ftruncate(self._fd, start)
+            os.lseek(self._fd, start, os.SEEK_SET)
+            raise
+        self._head = sha256_bytes(body)
+        return self._head
+
+    def close(self) -> None:
+        """Close the file; the writer cannot be used afterwards."""
+        os.close(self._fd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Replace a file's content atomically: write beside it, sync, rename, sync the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with beside.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(path)
+    _sync_folder(path.parent)

@@ -1,0 +1,34 @@
+"""`prereg check`: everything that `lock` would refuse, without locking."""
+
+from __future__ import annotations
+
+from prereg_judge.cli.common import Id, Json, print_json, say, workspace
+from prereg_judge.cli.lock import expectation_table, outlook
+from prereg_judge.flow.prepare import read_inputs, read_model
+from prereg_judge.report.terminal import console
+
+
+def check(ident: Id, json_out: Json = False) -> None:
+    """Check a registration and all that it names; exit 2 with every problem if there are any.
+
+    Reads the model's vocabulary (not its weights) to count the tokens of every prompt.
+    """
+    inputs = read_inputs(workspace(), ident)
+    model = read_model(inputs)
+    trials = sum(1 for _ in inputs.plan())
+    if json_out:
+        print_json(
+            {
+                "id": ident,
+                "ok": True,
+                "trials": trials,
+                "longest_prompt": model.longest,
+                "shared_prefix": list(model.cuts),
+                "outlook": outlook(inputs),
+            }
+        )
+        return
+    say(
+        f"{inputs.loaded.shown} is in order: {trials} trials, longest prompt {model.longest} tokens"
+    )
+    console().print(expectation_table(outlook(inputs)))

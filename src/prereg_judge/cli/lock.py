@@ -1,0 +1,78 @@
+"""`prereg lock`: freeze a registration, and say what its bands are worth beforehand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from prereg_judge.cli.common import Id, Json, hashing, print_json, say, workspace
+from prereg_judge.flow.locking import lock_registration
+from prereg_judge.flow.outlook import outlook
+from prereg_judge.report.terminal import console
+from prereg_judge.workspace import Workspace
+
+__all__ = ["expectation_table", "lock", "lock_and_tell", "outlook"]
+
+
+def expectation_table(rows: list[dict[str, Any]]) -> Table:
+    """For each band and prediction: chance to pass, and how wide the interval will be."""
+    table = Table(title="Before the first call", title_justify="left", title_style="bold")
+    for name in ("claim", "registered", "n", "chance to pass", "Wilson 95% interval at that value"):
+        table.add_column(name)
+    for row in rows:
+        table.add_row(
+            escape(row["id"]),
+            escape(row["registered"]),
+            str(row["n"] or "?"),
+            escape(row["chance_text"]),
+            escape(row["interval_text"]),
+        )
+    return table
+
+
+def lock_and_tell(ws: Workspace, ident: str, *, json_out: bool) -> None:
+    """Lock and print what was frozen."""
+    with hashing("hashing the model") as progress:
+        made, inputs, model = lock_registration(ws, ident, progress=progress)
+    rows = outlook(inputs)
+    if json_out:
+        print_json(
+            {
+                "id": ident,
+                "lock": ws.shown(ws.lock(ident)),
+                "locked_at": made.locked_at,
+                "registration_sha256": made.registration.sha256,
+                "inputs": [
+                    {"role": e.role, "name": e.name, "sha256": e.sha256} for e in made.inputs
+                ],
+                "trials": made.derived.n_trials,
+                "longest_prompt": model.longest,
+                "outlook": rows,
+            }
+        )
+        return
+    out = console()
+    table = Table(title="Locked", title_justify="left", title_style="bold")
+    for name in ("role", "file", "SHA-256"):
+        table.add_column(name, overflow="fold")
+    table.add_row("registration", made.registration.name, made.registration.sha256)
+    for entry in made.inputs:
+        table.add_row(entry.role, escape(entry.name), entry.sha256)
+    out.print(table)
+    out.print(expectation_table(rows))
+    out.print(
+        f"{made.derived.n_trials} trials, longest prompt {model.longest} tokens. "
+        f"Locked at {made.locked_at} by this machine's clock."
+    )
+    say(f"Next: prereg run {ident}")
+
+
+def lock(ident: Id, json_out: Json = False) -> None:
+    """Lock a registration: hash it and all that it names, and write that into the ledger.
+
+    From then on a change to any of it is found. A registration is locked once; a change needs a
+    registration of its own.
+    """
+    lock_and_tell(workspace(), ident, json_out=json_out)

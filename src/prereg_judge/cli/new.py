@@ -1,0 +1,197 @@
+"""`prereg new`: write a commented registration from flags, asking a person for what is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from prereg_judge.chain import write_synced
+from prereg_judge.cli.common import Json, print_json, say, workspace
+from prereg_judge.cli.lock import lock_and_tell
+from prereg_judge.errors import PreregError, Problem, UsageError
+from prereg_judge.registration import expressions
+from prereg_judge.registration.draft import DraftValues, render
+
+Text = str | None
+Many = list[str] | None
+
+# What must be known, how it is asked for, and the flag that gives it.
+_NEEDED: dict[str, tuple[str, str]] = {
+    "title": ("--title", "The question, in a sentence"),
+    "judge": ("--judge", "Judge file"),
+    "gguf": ("--gguf", "GGUF model file"),
+    "n_ctx": ("--n-ctx", "Context length in tokens (prompt and reply)"),
+    "n_gpu_layers": ("--gpu-layers", "Layers on the GPU (-1 all, 0 none)"),
+    "passes": ("--passes", "Passes"),
+    "prefix": ("--prefix", "Prefix: shared (read once) or whole"),
+    "decoding": (
+        "--decoding",
+        "Decoding (e.g. sampled,temperature=0.8,top_k=40,top_p=0.95,min_p=0.05)",
+    ),
+    "max_tokens": ("--max-tokens", "Longest reply in tokens"),
+    "hang": ("--hang", "Time-out of a call and retries (e.g. 120s,retries=1)"),
+    "missing": (
+        "--missing",
+        "How a trial without a verdict counts (disagree, exclude, undefined)",
+    ),
+    "seen": ("--seen", "What had already been run or seen of these inputs"),
+}
+_NUMBERS = {"n_ctx", "n_gpu_layers", "passes", "max_tokens"}
+_PARSED: dict[str, Callable[[str], Any]] = {
+    "decoding": expressions.parse_decoding,
+    "hang": expressions.parse_hang,
+}
+
+
+def new(
+    ident: Annotated[str, typer.Argument(metavar="ID", help="Id of the new registration.")],
+    study: Annotated[str, typer.Option(help="The kind of study.")] = "self-agreement",
+    title: Annotated[Text, typer.Option(help="The question, in a sentence.")] = None,
+    judge: Annotated[Text, typer.Option(help="Judge file, relative to the workspace.")] = None,
+    sentinel: Annotated[Text, typer.Option(help="Item file with known answers.")] = None,
+    real: Annotated[Text, typer.Option(help="Item file with the real items.")] = None,
+    gguf: Annotated[
+        Text, typer.Option(help="Model file, or package:DISTRIBUTION/FILE.gguf.")
+    ] = None,
+    n_ctx: Annotated[int | None, typer.Option(help="Context length in tokens.")] = None,
+    gpu_layers: Annotated[int | None, typer.Option(help="-1 all, 0 none.")] = None,
+    passes: Annotated[int | None, typer.Option(help="How often the whole plan is run.")] = None,
+    prefix: Annotated[Text, typer.Option(help="shared or whole.")] = None,
+    decoding: Annotated[
+        Text, typer.Option(help=f"greedy, or {_NEEDED['decoding'][1].partition('e.g. ')[2][:-1]}")
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longest reply in tokens.")] = None,
+    hang: Annotated[Text, typer.Option(help="120s,retries=1[,heartbeat=30s]")] = None,
+    missing: Annotated[Text, typer.Option(help="disagree, exclude or undefined.")] = None,
+    band: Annotated[
+        Many, typer.Option(help='"sentinel.agreement.count=58..68"; repeatable.')
+    ] = None,
+    predict: Annotated[Many, typer.Option(help='"sentinel.flips.count >= 8"; repeatable.')] = None,
+    refute: Annotated[
+        Many,
+        typer.Option(help='"sentinel.agreement.count < 50: too unstable to use"; repeatable.'),
+    ] = None,
+    stop: Annotated[
+        Many, typer.Option(help='"calls.hangs >= 1 in 20 over 40"; repeatable.')
+    ] = None,
+    decide: Annotated[
+        Many,
+        typer.Option(help='"sentinel.agreement.count < 50 => report it and stop"; repeatable.'),
+    ] = None,
+    seen: Annotated[Text, typer.Option(help="What had already been run or seen.")] = None,
+    notes: Annotated[Text, typer.Option(help="Anything else a reader should know.")] = None,
+    lock: Annotated[bool, typer.Option("--lock", help="Lock it in the same step.")] = False,
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Leave TODO where something is missing; don't ask.")
+    ] = False,
+    json_out: Json = False,
+) -> None:
+    """Write registrations/ID.yaml, commented, from flags.
+
+    What is missing is asked for at a terminal, and listed otherwise. An explicit claim id goes
+    before the expression: "agree:: sentinel.agreement.count=58..68". Claims can also be written
+    into the file by hand, before it is locked.
+    """
+    ws = workspace()
+    path = ws.registration(ident)
+    if path.exists():
+        remedy = "edit it, or choose another id; a locked one is never overwritten"
+        raise UsageError(Problem("this registration exists", ws.shown(path), remedy=remedy))
+    known = DraftValues(
+        id=ident,
+        study=study,
+        title=title,
+        judge=judge,
+        sentinel=sentinel,
+        real=real,
+        gguf=gguf,
+        n_ctx=n_ctx,
+        n_gpu_layers=gpu_layers,
+        passes=passes,
+        prefix=prefix,
+        missing=missing,
+        decoding=None if decoding is None else expressions.parse_decoding(decoding),
+        max_tokens=max_tokens,
+        hang=None if hang is None else expressions.parse_hang(hang),
+        seen=seen,
+        notes=notes,
+        **_claims(
+            {
+                "bands": (band, expressions.parse_band),
+                "predictions": (predict, expressions.parse_prediction),
+                "refuters": (refute, expressions.parse_refuter),
+                "stop": (stop, expressions.parse_stop),
+                "decisions": (decide, expressions.parse_decision),
+            }
+        ),
+    )
+    known = _completed(known, draft=draft, ident=ident)
+    write_synced(path, render(known).encode())
+    if lock:
+        try:
+            lock_and_tell(ws, ident, json_out=json_out)
+        except PreregError:
+            say(f"Wrote {ws.shown(path)}, which could not be locked:")
+            raise
+        return
+    if json_out:
+        print_json({"id": ident, "file": ws.shown(path), "locked": False})
+    else:
+        say(f"Wrote {ws.shown(path)}. Read it, then: prereg lock {ident}")
+
+
+def _claims(sections: dict[str, tuple[Many, Callable[..., dict[str, Any]]]]) -> dict[str, Any]:
+    """Parse every claim option; generated ids are unique over all sections."""
+    parsed: dict[str, Any] = {}
+    taken: list[str] = []
+    for name, (texts, parse) in sections.items():
+        entries = []
+        for text in texts or []:
+            entry = parse(text, taken=taken)
+            taken.append(entry["id"])
+            entries.append(entry)
+        parsed[name] = tuple(entries)
+    return parsed
+
+
+def _lacking(values: DraftValues) -> list[str]:
+    lacking = [name for name in _NEEDED if getattr(values, name) is None]
+    if values.sentinel is None and values.real is None:
+        lacking.insert(0, "sentinel")
+    return lacking
+
+
+def _completed(values: DraftValues, *, draft: bool, ident: str) -> DraftValues:
+    lacking = _lacking(values)
+    no_claim = not (values.bands or values.predictions)
+    if draft or not (lacking or no_claim):
+        return values
+    if sys.stdin.isatty():
+        return _ask(values, lacking, no_claim=no_claim)
+    flags = [_NEEDED[n][0] if n in _NEEDED else "--sentinel or --real" for n in lacking]
+    flags += ["--band or --predict"] if no_claim else []
+    remedy = f"give the flags, or write a file to fill in with `prereg new {ident} --draft`"
+    raise UsageError(Problem(f"missing: {', '.join(flags)}", remedy=remedy))
+
+
+def _ask(values: DraftValues, lacking: Iterable[str], *, no_claim: bool) -> DraftValues:
+    for name in lacking:
+        if name == "sentinel":
+            answer = typer.prompt("Sentinel item file (empty for none)", default="", err=True)
+            if answer:
+                values = replace(values, sentinel=answer)
+            else:
+                values = replace(values, real=typer.prompt("Real item file", err=True))
+            continue
+        kind = int if name in _NUMBERS else str
+        answer = typer.prompt(_NEEDED[name][1], type=kind, err=True)
+        parse = _PARSED.get(name)
+        values = replace(values, **{name: parse(answer) if parse else answer})
+    if no_claim:
+        text = typer.prompt("A band (e.g. sentinel.agreement.count=58..68)", err=True)
+        values = replace(values, bands=(expressions.parse_band(text),))
+    return values

@@ -1,0 +1,43 @@
+"""`prereg score`: a run against its registration, claim by claim; the exit code is the verdict."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from prereg_judge.cli.common import Id, Json, print_json, say, workspace
+from prereg_judge.flow.results import result_of, write_result
+from prereg_judge.flow.scoring import score_registration
+from prereg_judge.report.files import score_json
+from prereg_judge.report.terminal import console, render
+
+RunNumber = Annotated[
+    int | None, typer.Option("--run", metavar="N", help="Which run. Default: the latest.")
+]
+
+
+def score(
+    ident: Id,
+    run: RunNumber = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every number, strata and rates included.")
+    ] = False,
+    json_out: Json = False,
+) -> None:
+    """Score a run against what was locked; the verdict sets the exit code.
+
+    0 PASS, 1 FAIL, 2 bad input, 3 REFUTED, 4 STOPPED, 5 INVALID, 6 INCONCLUSIVE. Writes
+    score.json and the disagreements beside the record. A pass means that what was registered
+    came out, not that the judge is good.
+    """
+    ws = workspace()
+    scored = score_registration(ws, ident, run=run)
+    result = result_of(scored)
+    files = write_result(ws, scored, result)
+    if json_out:
+        print_json(score_json(result))
+    else:
+        console().print(render(result, everything=everything))
+        say("Files: " + ", ".join(ws.shown(path) for path in files.values()))
+    raise typer.Exit(result.verdict.exit_code)

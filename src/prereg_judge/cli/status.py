@@ -1,0 +1,35 @@
+"""`prereg status`: every registration of the workspace in a line."""
+
+from __future__ import annotations
+
+from rich.markup import escape
+from rich.table import Table
+
+from prereg_judge.cli.common import Json, print_json, say, workspace
+from prereg_judge.cli.show import as_json
+from prereg_judge.flow.overview import standing
+from prereg_judge.report.terminal import console
+
+
+def status(json_out: Json = False) -> None:
+    """List every registration: draft or locked, how many runs, how the last one stands."""
+    ws = workspace()
+    found = [standing(ws, ident) for ident in ws.ids()]
+    if json_out:
+        print_json([as_json(one) for one in found])
+        return
+    if not found:
+        say("No registrations yet: prereg new ID writes one.")
+        return
+    table = Table()
+    for name in ("id", "state", "runs", "last run", "title"):
+        table.add_column(name)
+    for one in found:
+        last = one.runs[-1] if one.runs else None
+        how = "-"
+        if last is not None:
+            how = last.entry.ended
+            if last.entry.state == "open" and last.done is not None:
+                how += f" ({last.done} of {last.trials})"
+        table.add_row(one.id, one.state, str(len(one.runs)), how, escape(one.title))
+    console().print(table)

@@ -1,0 +1,75 @@
+"""Earlier runs that a registration compares itself with: found, checked, and read as verdicts."""
+
+from __future__ import annotations
+
+from prereg_judge.errors import InputError, Problem
+from prereg_judge.ledger.book import Ledger, run_entries
+from prereg_judge.record.run import read_plan, read_record
+from prereg_judge.registration.claims import Claims, Condition, tests_in
+from prereg_judge.study.metric import MetricRef
+from prereg_judge.study.outcomes import EarlierRun
+from prereg_judge.workspace import Workspace
+
+
+def metric_refs(claims: Claims) -> list[MetricRef]:
+    """Every metric that any claim names, in order, without repetition."""
+    conditions: list[Condition] = [b.test for b in claims.bands]
+    conditions += [p.test for p in claims.predictions]
+    conditions += [r.when for r in claims.refuters]
+    conditions += [s.when for s in claims.stops]
+    conditions += [d.when for d in claims.decisions]
+    return list(dict.fromkeys(t.ref for c in conditions for t in tests_in(c)))
+
+
+def earlier_names(claims: Claims) -> list[str]:
+    """The `from_run` names in use, such as `cs-single-pass` or `cs-single-pass/2`."""
+    params = (dict(ref.params) for ref in metric_refs(claims))
+    return list(dict.fromkeys(p["from_run"] for p in params if "from_run" in p))
+
+
+def locate(workspace: Workspace, name: str) -> tuple[str, int]:
+    """The registration and run number that a `from_run` name means.
+
+    Raises
+    ------
+    InputError
+        If there is no such finished run, or several and none is named.
+    """
+    ident, _, number = name.partition("/")
+    ledger = Ledger(workspace.ledger, workspace.shown(workspace.ledger))
+    runs = [r for r in run_entries(ledger.events(ident)) if r.state in ("complete", "stopped")]
+    wanted = [r for r in runs if not number or str(r.number) == number]
+    if len(wanted) == 1:
+        return ident, wanted[0].number
+    listed = ", ".join(f"{ident}/{r.number}" for r in runs) or "none"
+    what = "is not a finished run" if not wanted else "has several finished runs"
+    remedy = f"finished runs of {ident!r}: {listed}"
+    raise InputError(Problem(what, where="from_run", found=repr(name), remedy=remedy))
+
+
+def earlier_runs(workspace: Workspace, claims: Claims) -> dict[str, EarlierRun]:
+    """Read every earlier run that the claims name, by that name.
+
+    Raises
+    ------
+    InputError
+        If one does not exist or is not finished.
+    IntegrityError
+        If its record was changed.
+    """
+    return {name: _read(workspace, name) for name in earlier_names(claims)}
+
+
+def _read(workspace: Workspace, name: str) -> EarlierRun:
+    folder = workspace.run(*locate(workspace, name))
+    record = read_record(folder, shown=workspace.shown(folder))
+    if record.manifest is None:
+        what = "the earlier run's record is incomplete"
+        raise InputError(Problem(what, file=workspace.shown(folder)))
+    verdicts, passes = {}, 0
+    for line in read_plan(folder):
+        made = record.by_trial.get(line.trial)
+        role = "sentinel" if line.set == "sentinel" else "real"
+        verdicts[role, line.item, line.pass_no] = made[-1].verdict if made else None
+        passes = max(passes, line.pass_no)
+    return EarlierRun(name, passes, verdicts)  # type: ignore[arg-type]

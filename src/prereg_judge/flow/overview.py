@@ -1,0 +1,81 @@
+"""Where a registration stands: draft, locked or changed, and how far each run came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from prereg_judge.errors import PreregError
+from prereg_judge.flow.locking import ledger_of, open_locked
+from prereg_judge.ledger.book import RunEntry, run_entries
+from prereg_judge.record.run import read_plan, read_record
+from prereg_judge.registration.load import load_registration
+from prereg_judge.workspace import Workspace
+
+State = Literal["draft", "locked", "changed since the lock"]
+
+
+@dataclass(frozen=True)
+class RunStanding:
+    """One run: what the ledger says, how many trials are done (None: cannot be read)."""
+
+    entry: RunEntry
+    folder: str
+    done: int | None
+    trials: int
+    missing: bool
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One registration; `problems` says what is wrong with it, in words."""
+
+    id: str
+    title: str
+    state: State
+    locked_at: str | None
+    problems: tuple[str, ...]
+    runs: tuple[RunStanding, ...]
+
+
+def standing(workspace: Workspace, ident: str) -> Standing:
+    """Read where a registration stands; what is wrong with it is told, not raised.
+
+    Raises
+    ------
+    UsageError
+        If there is no such registration.
+    IntegrityError
+        If the ledger itself was changed.
+    """
+    path = workspace.known(ident)
+    events = ledger_of(workspace).events(ident)
+    title, problems, state = "", [], "draft"
+    retries = 0
+    try:
+        model = load_registration(path, shown=workspace.shown(path)).model
+        title, retries = model.title, model.protocol.hang.retries
+    except PreregError as exc:
+        problems += [str(p) for p in exc.problems]
+    locked_at = next((e["at"] for e in reversed(events) if e["event"] == "registered"), None)
+    if locked_at is not None:
+        state = "locked"
+        try:
+            open_locked(workspace, ident, with_model=False)
+        except PreregError as exc:
+            state = "changed since the lock"
+            problems = [str(p) for p in exc.problems]
+    runs = tuple(_run(workspace, ident, entry, retries) for entry in run_entries(events))
+    return Standing(ident, title, state, locked_at, tuple(problems), runs)  # type: ignore[arg-type]
+
+
+def _run(workspace: Workspace, ident: str, entry: RunEntry, retries: int) -> RunStanding:
+    folder = workspace.run(ident, entry.number)
+    shown = workspace.shown(folder)
+    try:
+        record = read_record(folder, shown=shown)
+        plan = [line.trial for line in read_plan(folder)]
+        done = sum(record.is_done(trial, retries=retries) for trial in plan)
+        return RunStanding(entry, shown, done, len(plan), False)
+    except (PreregError, OSError, ValueError, TypeError):
+        return RunStanding(entry, shown, None, 0, not folder.is_dir())

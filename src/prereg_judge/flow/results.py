@@ -1,0 +1,118 @@
+"""From a scored run to what reports see, and onto disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from prereg_judge import __version__
+from prereg_judge.canon import canonical_json
+from prereg_judge.chain import write_synced
+from prereg_judge.flow.scoring import Scored, remember
+from prereg_judge.plan import trial_key
+from prereg_judge.registration.lock import tool_source_sha256
+from prereg_judge.report.files import (
+    DisagreementLine,
+    Result,
+    RunLine,
+    disagreements_csv,
+    disagreements_jsonl,
+    score_json,
+)
+from prereg_judge.study import self_agreement
+from prereg_judge.workspace import Workspace
+
+
+def result_of(scored: Scored) -> Result:
+    """What a report may see of a scored run."""
+    registered = scored.locked.inputs.model
+    roles = [s.role for s in scored.locked.inputs.sets]
+    manifest = scored.record.manifest or {}
+    return Result(
+        id=registered.id,
+        title=registered.title,
+        study=registered.study,
+        run=scored.number,
+        runs=tuple(
+            RunLine(
+                r.number,
+                _ended(scored, r.number, r.ended),
+                r.started_at,
+                r.resumed,
+                r.number in scored.missing_runs,
+            )
+            for r in scored.runs
+        ),
+        facts=_facts(scored),
+        verdict=scored.verdict,
+        summary=scored.summary,
+        tables=tuple(t for role in roles for t in self_agreement.transitions(scored.data, role)),
+        notes=scored.notes,
+        disagreements=_disagreements(scored),
+        provenance={
+            "registration_sha256": scored.locked.lock.registration.sha256,
+            "lock_sha256": scored.locked.lock_sha256,
+            "locked_at": scored.locked.lock.locked_at,
+            "attempts_head": scored.record.head,
+            "ledger_head_at_end_of_run": manifest.get("ledger_head"),
+            "tool": {"version": __version__, "source_sha256": tool_source_sha256()},
+        },
+    )
+
+
+def _ended(scored: Scored, number: int, ended: str) -> str:
+    return scored.verdict.word if number == scored.number else ended
+
+
+def _facts(scored: Scored) -> dict[str, str]:
+    registered = scored.locked.inputs.model
+    protocol, decoding = registered.protocol, registered.protocol.decoding
+    settings = decoding.model_dump(exclude={"mode"})
+    drawn = ", ".join(f"{k} {v:g}" for k, v in settings.items())
+    sets = [f"{s.role}: {s.file} ({len(s.items)} rows)" for s in scored.locked.inputs.sets]
+    return {
+        "registration": f"{registered.id}, locked {scored.locked.lock.locked_at}",
+        "judge": f"{registered.judge} ({scored.locked.inputs.judge.spec.title})",
+        "items": "; ".join(sets),
+        "model": registered.model.gguf,
+        "protocol": f"{protocol.passes} passes, path {protocol.path}, prefix {protocol.prefix}",
+        "decoding": decoding.mode + (f" ({drawn})" if drawn else ""),
+        "without a verdict": f"missing: {registered.missing}",
+        "seen before": registered.exposure.seen,
+    }
+
+
+def _disagreements(scored: Scored) -> tuple[DisagreementLine, ...]:
+    items = {(s.role, i.id): i for s in scored.locked.inputs.sets for i in s.items}
+    names = scored.locked.inputs.judge.spec.fields
+    passes = range(1, scored.data.passes + 1)
+    lines = []
+    for row in self_agreement.disagreements(scored.data):
+        keys = [trial_key(row.set, row.item_id, row.order, p) for p in passes]
+        last = [made[-1] if (made := scored.record.by_trial.get(k)) else None for k in keys]
+        item = items[row.set, row.item_id]
+        lines.append(
+            DisagreementLine(
+                row,
+                {name: item.fields[name] for name in names},
+                tuple(a.text if a else None for a in last),
+                tuple(a.unscored if a else None for a in last),
+            )
+        )
+    return tuple(lines)
+
+
+def write_result(workspace: Workspace, scored: Scored, result: Result) -> dict[str, Path]:
+    """Write `score.json` and the disagreements beside the record, and note it in the ledger."""
+    folder = workspace.run(result.id, result.run)
+    value: dict[str, Any] = score_json(result)
+    remember(workspace, scored, canonical_json(value))
+    files = {
+        "score.json": (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode(),
+        "disagreements.jsonl": disagreements_jsonl(result.disagreements),
+        "disagreements.csv": disagreements_csv(result.disagreements, passes=scored.data.passes),
+    }
+    for name, data in files.items():
+        write_synced(folder / name, data)
+    return {name: folder / name for name in files}

@@ -1,0 +1,1 @@
+"""Run records: line schema, writer, reader and resume."""

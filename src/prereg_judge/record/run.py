@@ -1,0 +1,246 @@
+"""A run's folder: what is in it, how attempts are written, and how it is read back.
+
+    registration.yaml   the locked bytes
+    lock.json           the lock's bytes
+    plan.jsonl          one line a trial: its place, its name, its prompt's hash
+    prompts.jsonl       each distinct prompt once, by hash
+    environment.json    versions, build, machine, model facts
+    attempts.jsonl      one chained, synced line an attempt (see `chain`)
+    manifest.json       written last; without it the run is incomplete
+
+Everything else in the folder is derived and never read back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prereg_judge import clock
+from prereg_judge.canon import canonical_json, sha256_bytes, sha256_file
+from prereg_judge.chain import ChainWriter, read_chain, write_synced
+from prereg_judge.errors import IntegrityError, Problem
+from prereg_judge.words import INFRASTRUCTURE, Unscored
+
+FORMAT = 1
+HASHED = (
+    "registration.yaml",
+    "lock.json",
+    "plan.jsonl",
+    "prompts.jsonl",
+    "environment.json",
+    "attempts.jsonl",
+)
+
+
+@dataclass(frozen=True)
+class PlanLine:
+    """One trial of the plan as stored."""
+
+    index: int
+    trial: str
+    set: str
+    item: str
+    order: str
+    pass_no: int
+    prompt: str
+
+
+@dataclass(frozen=True)
+class PromptLine:
+    """One distinct prompt: its hash, its text, its length and the hash of its token ids."""
+
+    sha256: str
+    text: str
+    n_tokens: int
+    ids_sha256: str
+
+
+@dataclass(frozen=True)
+class AttemptLine:
+    """One call made for a trial.
+
+    `text` and `tokens` are the reply as it came, None where none came; exactly one of `verdict`
+    and `unscored` is set. `seconds` is the time the caller waited. `at` is when it ended.
+    """
+
+    index: int
+    trial: str
+    attempt: int
+    prompt: str
+    seed: int | None
+    verdict: str | None
+    unscored: Unscored | None
+    detail: str | None
+    text: str | None
+    seconds: float
+    at: str
+    tokens: tuple[int, ...] | None = None
+    finish: str | None = None
+    n_prompt: int | None = None
+    n_reused: int | None = None
+    n_forced: int | None = None
+    n_sampled: int | None = None
+    allowed_mass: float | None = None
+    batch: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run as read: attempts in the order in which they were made, and the notes between."""
+
+    folder: Path
+    head: str
+    attempts: tuple[AttemptLine, ...]
+    notes: tuple[dict[str, Any], ...] = ()
+    manifest: dict[str, Any] | None = None
+    by_trial: dict[str, list[AttemptLine]] = field(default_factory=dict)
+
+    def is_done(self, trial: str, *, retries: int) -> bool:
+        """Whether a trial needs no further attempt."""
+        made = self.by_trial.get(trial, [])
+        if not made:
+            return False
+        return made[-1].unscored not in INFRASTRUCTURE or len(made) > retries
+
+
+def write_lines(path: Path, lines: Iterable[Any]) -> str:
+    """Write dataclass lines as canonical JSON Lines, synced; return the hash of the bytes."""
+    data = b"".join(canonical_json(asdict(line)) + b"\n" for line in lines)
+    write_synced(path, data)
+    return sha256_bytes(data)
+
+
+def read_plan(folder: Path) -> Iterator[PlanLine]:
+    """Yield a run's planned trials in order."""
+    with (folder / "plan.jsonl").open("rb") as stream:
+        for line in stream:
+            yield PlanLine(**json.loads(line))
+
+
+class AttemptWriter:
+    """The one writer of a run's attempts."""
+
+    def __init__(self, folder: Path, *, header: dict[str, Any]) -> None:
+        """Open the run's attempts; a new file begins with `header`, a resumed one says so."""
+        path = folder / "attempts.jsonl"
+        fresh = not path.exists() or path.stat().st_size == 0
+        self._chain = ChainWriter(path, stamp={"at": clock.now()})
+        name = "run" if fresh else "session"
+        self._chain.append({"event": name, "format": FORMAT, "at": clock.now(), **header})
+
+    def attempt(self, line: AttemptLine) -> None:
+        """Record one attempt; it is on disk when this returns."""
+        values = {k: v for k, v in asdict(line).items() if v is not None}
+        self._chain.append({"event": "attempt", **values})
+
+    def note(self, event: str, **values: Any) -> None:
+        """Record something that is not an attempt."""
+        self._chain.append({"event": event, "at": clock.now(), **values})
+
+    @property
+    def head(self) -> str:
+        """Hash of the last line."""
+        return self._chain.head
+
+    def close(self) -> None:
+        """Close the file."""
+        self._chain.close()
+
+
+_OPTIONAL = ("seed", "verdict", "unscored", "detail", "text")
+
+
+def read_record(folder: Path, *, shown: str) -> Record:
+    """Read a run's attempts and manifest, checking the chain and the manifest's hashes.
+
+    Raises
+    ------
+    IntegrityError
+        If a line was edited, dropped or moved, or a file differs from the manifest.
+    """
+    chain = read_chain(folder / "attempts.jsonl", shown=f"{shown}/attempts.jsonl")
+    attempts, notes, by_trial = [], [], {}  # type: ignore[var-annotated]
+    for line in chain.lines:
+        values = {k: v for k, v in line.items() if k not in ("event", "prev")}
+        if line.get("event") != "attempt":
+            notes.append(line)
+            continue
+        values.update({name: None for name in _OPTIONAL if name not in values})
+        for name in ("tokens", "batch"):
+            if name in values:
+                values[name] = tuple(values[name])
+        attempt = AttemptLine(**values)
+        attempts.append(attempt)
+        by_trial.setdefault(attempt.trial, []).append(attempt)
+    manifest = _read_manifest(folder, shown)
+    if manifest is not None and chain.torn:
+        what = "bytes were added after the run was finished"
+        raise IntegrityError(Problem(what, file=f"{shown}/attempts.jsonl"))
+    return Record(folder, chain.head, tuple(attempts), tuple(notes), manifest, by_trial)
+
+
+def _read_manifest(folder: Path, shown: str) -> dict[str, Any] | None:
+    path = folder / "manifest.json"
+    if not path.exists():
+        return None
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_bytes())
+        listed = dict(manifest["files"])
+    except (ValueError, KeyError, TypeError) as exc:
+        problem = Problem("is not a manifest: it was changed", file=f"{shown}/manifest.json")
+        raise IntegrityError(problem) from exc
+    problems = []
+    for name in HASHED:
+        file = folder / name
+        if not file.is_file():
+            problems.append(Problem("the file is missing from the run", file=f"{shown}/{name}"))
+        elif sha256_file(file) != listed.get(name):
+            problems.append(
+                Problem("differs from the run's manifest: it was changed", file=f"{shown}/{name}")
+            )
+    if problems:
+        raise IntegrityError(*problems)
+    return manifest
+
+
+def write_manifest(folder: Path, values: dict[str, Any]) -> str:
+    """Write the manifest, which ends a run; return its hash."""
+    files = {name: sha256_file(folder / name) for name in HASHED}
+    data = canonical_json({"format": FORMAT, **values, "files": files}) + b"\n"
+    write_synced(folder / "manifest.json", data)
+    return sha256_bytes(data)
+
+
+def check_against_plan(record: Record, *, retries: int, shown: str) -> list[str]:
+    """Check attempts against the plan; return the names of trials that are not done.
+
+    Raises
+    ------
+    IntegrityError
+        If an attempt belongs to no trial, carries another prompt than planned, is out of order,
+        or follows one that already ended its trial.
+    """
+    file = f"{shown}/attempts.jsonl"
+    plan = {line.trial: line for line in read_plan(record.folder)}
+    problems = []
+    for trial, made in record.by_trial.items():
+        planned = plan.get(trial)
+        if planned is None:
+            problems.append(Problem("an attempt belongs to no planned trial", file, found=trial))
+        elif any(a.prompt != planned.prompt or a.index != planned.index for a in made):
+            problems.append(
+                Problem("an attempt's prompt is not the planned one", file, found=trial)
+            )
+        elif [a.attempt for a in made] != list(range(1, len(made) + 1)):
+            problems.append(Problem("attempts are missing or doubled", file, found=trial))
+        elif len(made) > retries + 1 or any(a.unscored not in INFRASTRUCTURE for a in made[:-1]):
+            problems.append(Problem("a trial was tried again after it ended", file, found=trial))
+        elif any((a.verdict is None) == (a.unscored is None) for a in made):
+            problems.append(Problem("an attempt has both or no outcome", file, found=trial))
+    if problems:
+        raise IntegrityError(*problems)
+    return [trial for trial in plan if not record.is_done(trial, retries=retries)]

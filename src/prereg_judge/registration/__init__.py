@@ -1,0 +1,1 @@
+"""Registrations: schema, loading, claims, lint and lock."""

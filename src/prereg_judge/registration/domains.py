@@ -1,0 +1,101 @@
+"""Which values a metric can take at all, and whether a condition can be true or false on them.
+
+Pure logic on claims; knows no files and no metric names. Metrics are taken as free of each other,
+so "can never be true" is always right, while a truth that needs two metrics to move together may
+go unseen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prereg_judge.registration.claims import Condition, Test, tests_in
+from prereg_judge.study.metric import MetricRef
+
+_MOST_COMBINATIONS = 20_000
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values a metric can take.
+
+    Attributes
+    ----------
+    low, high
+        Smallest and largest; infinity where no limit is known before the run.
+    whole
+        Whether only whole numbers occur.
+    """
+
+    low: float
+    high: float
+    whole: bool
+
+    def __str__(self) -> str:
+        high = f"{self.high:g}" if math.isfinite(self.high) else "any number"
+        return f"{self.low:g} to {high}"
+
+    def samples(self, tests: tuple[Test, ...]) -> list[float]:
+        """Values that stand for all others: between two neighbours no test changes its answer."""
+        edges = {x for t in tests for x in t.limits if self.low <= x <= self.high}
+        edges |= {x for x in (self.low, self.high) if math.isfinite(x)}
+        ordered = sorted(edges) or [0.0]
+        points: set[float] = set()
+        for edge in ordered:
+            points |= {math.floor(edge), math.ceil(edge)} if self.whole else {edge}
+            if self.whole:
+                points |= {math.floor(edge) - 1, math.ceil(edge) + 1}
+        if not self.whole:
+            points |= {a + (b - a) / 2 for a, b in itertools.pairwise(ordered)}
+            points |= {ordered[0] - 1.0, ordered[-1] + 1.0}
+        return sorted(float(p) for p in points if self.low <= p <= self.high)
+
+
+def answer(condition: Condition, values: Mapping[MetricRef, float]) -> bool:
+    """Whether a condition is true where its metrics have these values."""
+    if isinstance(condition, Test):
+        return condition.holds(values[condition.ref])
+    parts = (answer(p, values) for p in condition.parts)
+    return all(parts) if condition.how == "all" else any(parts)
+
+
+def possible_answers(condition: Condition, domains: Mapping[MetricRef, Domain]) -> set[bool]:
+    """The answers that a condition can have: {True}, {False} or both.
+
+    Conditions on so many metrics that trying every combination would take too long are judged
+    part by part, which may call both answers possible where one is not.
+    """
+    tests = tests_in(condition)
+    refs = list(dict.fromkeys(t.ref for t in tests))
+    samples = [domains[r].samples(tuple(t for t in tests if t.ref == r)) for r in refs]
+    if not all(samples):
+        return {False}
+    if math.prod(len(s) for s in samples) <= _MOST_COMBINATIONS:
+        combinations = itertools.product(*samples)
+        return {answer(condition, dict(zip(refs, c, strict=True))) for c in combinations}
+    if isinstance(condition, Test):
+        return {True, False}
+    parts = [possible_answers(p, domains) for p in condition.parts]
+    settles = condition.how == "any"  # the answer of one part that settles the whole
+    if {settles} in parts:
+        return {settles}
+    return {not settles} if all(p == {not settles} for p in parts) else {True, False}
+
+
+def values_where(
+    test: Condition, other: Condition, domain: Domain
+) -> tuple[set[float], set[float]]:
+    """Sample values at which each of two conditions on one metric is true.
+
+    The samples tell the two conditions apart wherever they differ, so the sets can be compared
+    as if they were the whole sets of values.
+    """
+    samples = domain.samples((*tests_in(test), *tests_in(other)))
+    ref = tests_in(test)[0].ref
+    return (
+        {x for x in samples if answer(test, {ref: x})},
+        {x for x in samples if answer(other, {ref: x})},
+    )

@@ -1,0 +1,261 @@
+"""Writes the commented YAML of a new registration, from the values that are known so far.
+
+What is not known becomes a placeholder that the loader refuses, so that a draft cannot be locked
+by oversight. Text is quoted wherever a reader of YAML could take it for something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from prereg_judge.strict_yaml import plain_is_text
+
+_PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ._/-]*[A-Za-z0-9._/-])?")
+# What a JSON string may hold as it is and YAML may not, or not for every reader.
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+_INTRO = """\
+# A registration: what is expected, and what would prove it wrong, written before any call.
+# Lines that begin with # are comments. Nothing here has a hidden default.
+"""
+
+_BAND_NOTE = "Intervals in which metrics must lie, both limits included; a value outside is FAIL."
+_PREDICTION_NOTE = "Expectations: exactly one of at_least, at_most, between; `failed` is FAIL."
+_REFUTER_NOTE = "Conditions (lt le gt ge eq between; all, any) that refute the account if true."
+_STOP_NOTE = "Conditions on counts of calls that end collection; in_every: a window of calls."
+_DECISION_NOTE = "What will be done, decided now: if the condition is true, then this."
+
+# Section -> (comment, an example for when it is empty).
+_CLAIMS: dict[str, tuple[str, str]] = {
+    "bands": (
+        _BAND_NOTE,
+        "  - {id: agree, metric: sentinel.agreement.count, between: [58, 68]}\n",
+    ),
+    "predictions": (
+        _PREDICTION_NOTE,
+        "  - {id: few-flips, metric: sentinel.flips.count, at_most: 14}\n",
+    ),
+    "refuters": (
+        _REFUTER_NOTE,
+        "  - id: unstable\n"
+        "    when: {metric: sentinel.agreement.count, lt: 50}\n"
+        "    means: too unstable to floor anything\n",
+    ),
+    "stop": (
+        _STOP_NOTE,
+        "  - {id: hangs, when: {metric: calls.hangs, ge: 1}, in_every: 20, over_first: 40}\n",
+    ),
+    "decisions": (
+        _DECISION_NOTE,
+        "  - id: give-up\n"
+        "    when: {metric: sentinel.agreement.count, lt: 50}\n"
+        "    then: report it and stop\n",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class DraftValues:
+    """What is known of a registration; None = to be filled in by hand, or left out if optional.
+
+    Attributes
+    ----------
+    id, title, study, judge, sentinel, real
+        As the keys of the file; at least one of `sentinel` and `real` is to be given.
+    gguf, n_ctx, n_gpu_layers, n_threads, n_batch, load_timeout_s, template_date, template_args
+        The keys under `model`; the last five are optional.
+    passes, path, prefix, decoding, max_tokens, hang
+        Keys under `protocol`; `decoding` and `hang` are mappings, as `parse_decoding` and
+        `parse_hang` give them.
+    missing
+        What a trial without a verdict does to the metrics.
+    bands, predictions, refuters, stop, decisions
+        Claims as mappings, as the functions of `expressions` give them.
+    seen
+        What had been seen before.
+    notes
+        Anything else; optional.
+    """
+
+    id: str | None = None
+    title: str | None = None
+    study: str = "self-agreement"
+    judge: str | None = None
+    sentinel: str | None = None
+    real: str | None = None
+    gguf: str | None = None
+    n_ctx: int | None = None
+    n_gpu_layers: int | None = None
+    n_threads: int | None = None
+    n_batch: int | None = None
+    load_timeout_s: float | None = None
+    template_date: str | None = None
+    template_args: Mapping[str, bool | int | str] | None = None
+    passes: int | None = None
+    path: str = "generate"
+    prefix: str | None = None
+    decoding: Mapping[str, Any] | None = None
+    max_tokens: int | None = None
+    hang: Mapping[str, Any] | None = None
+    missing: str | None = None
+    bands: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    predictions: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    refuters: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    stop: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    decisions: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    seen: str | None = None
+    notes: str | None = None
+
+
+def render(values: DraftValues) -> str:
+    """The YAML of a registration, every key explained by a comment.
+
+    Parameters
+    ----------
+    values
+        What is known.
+
+    Returns
+    -------
+    str
+        A file that loads to these values, unless one that is needed is None: then it holds
+        `TODO` in its place and the loader refuses it.
+    """
+    claims = [_claims(name, getattr(values, name)) for name in _CLAIMS]
+    parts = [_INTRO, _head(values), _model(values), _protocol(values), *claims, _tail(values)]
+    return "\n".join(parts)
+
+
+def scalar(value: object) -> str:
+    """A text, number, truth value or null as YAML that is read back as the very same."""
+    if isinstance(value, str):
+        if _PLAIN.fullmatch(value) and plain_is_text(value):
+            return value
+        quoted = json.dumps(value, ensure_ascii=False)
+        return _ESCAPED.sub(lambda m: f"\\u{ord(m.group()):04x}", quoted)
+    return json.dumps(value)
+
+
+def flow(value: Any) -> str:
+    """A value in one line: `{id: agree, between: [58, 68]}`."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{scalar(k)}: {flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    return scalar(value)
+
+
+def _entry(key: str, value: Any, note: str, *, indent: int = 0, hint: str | None = None) -> str:
+    """A key under its comment; where the value is None, a placeholder that says what to write."""
+    text = flow(f"TODO: {hint or note}" if value is None else value)
+    pad = " " * indent
+    return f"{pad}# {note}\n{pad}{key}: {text}\n"
+
+
+def _option(key: str, value: Any, note: str, *, indent: int = 0, example: str) -> str:
+    """A key that may be left out: as a comment where it has no value."""
+    pad = " " * indent
+    if value is None:
+        return f"{pad}# Optional. {note}\n{pad}# {key}: {example}\n"
+    return f"{pad}# {note}\n{pad}{key}: {flow(value)}\n"
+
+
+def _head(values: DraftValues) -> str:
+    text = "# Form of this file.\nprereg: 1\n"
+    text += _entry("id", values.id, "Short name: small letters, digits and hyphens.")
+    text += _entry("title", values.title, "The question, in a sentence.")
+    text += _entry("study", values.study, "The kind of study; `prereg metrics` lists its metrics.")
+    text += _entry("judge", values.judge, "The judge file: guideline, prompt, schema, verdicts.")
+    text += "\n# The item sets; each a JSONL, CSV or Parquet file. At least one.\nitems:\n"
+    sentinel = "Items with known answers and no signal."
+    if values.sentinel is None and values.real is None:
+        text += _entry("sentinel", None, sentinel, indent=2, hint="path of the file")
+    else:
+        text += _option(
+            "sentinel", values.sentinel, sentinel, indent=2, example="sentinels/items.jsonl"
+        )
+    return text + _option(
+        "real", values.real, "The real items.", indent=2, example="data/items.jsonl"
+    )
+
+
+def _model(values: DraftValues) -> str:
+    def entry(key: str, note: str, hint: str | None = None) -> str:
+        return _entry(key, getattr(values, key), note, indent=2, hint=hint)
+
+    def option(key: str, note: str, example: str) -> str:
+        return _option(key, getattr(values, key), note, indent=2, example=example)
+
+    return (
+        "# The model; its file is hashed at lock.\nmodel:\n"
+        + entry("gguf", "Path of the GGUF file, or package:NAME/FILE.gguf.")
+        + entry("n_ctx", "Context length in tokens, at least 256.")
+        + entry("n_gpu_layers", "Layers put on the GPU; -1 = all, 0 = none.")
+        + option("n_threads", "CPU threads; left out: chosen at run and recorded.", "8")
+        + option("n_batch", "Most tokens decoded in one call of the library.", "512")
+        + option("load_timeout_s", "Seconds after which loading counts as failed.", "300")
+        + option("template_date", "Date that the chat template is told.", '"2026-01-31"')
+        + option("template_args", "Further settings of the template.", "{enable_thinking: false}")
+    )
+
+
+def _protocol(values: DraftValues) -> str:
+    def entry(key: str, note: str, hint: str | None = None) -> str:
+        return _entry(key, getattr(values, key), note, indent=2, hint=hint)
+
+    return (
+        "# How every item is put to the judge.\nprotocol:\n"
+        + entry("passes", "How many times the whole plan is run; 2 shows self-agreement.")
+        + "  # Orders of presentation; ba needs a pairwise judge.\n  orders: [ab]\n"
+        + entry("path", "How the verdict is read: a grammar masks every token.")
+        + entry("prefix", "shared = a common beginning is read once; whole = every time.")
+        + entry(
+            "decoding",
+            "sampled = fresh entropy for every attempt; seeded = one seed; greedy = no draw.",
+            "write a mapping, as {mode: greedy}",
+        )
+        + entry("max_tokens", "Longest reply in tokens.")
+        + "  # Sequences at once; 1 in this version.\n  parallel: 1\n"
+        + entry(
+            "hang",
+            "When a call counts as hung, and how often a failed call is made again.",
+            "write a mapping, as {call_timeout_s: 120, retries: 1}",
+        )
+        + "\n# A trial without a verdict: disagree = counts as a disagreement; exclude = its item\n"
+        + _entry(
+            "missing",
+            values.missing,
+            "is left out; undefined = the metric has no value.",
+            hint="write disagree, exclude or undefined",
+        )
+    )
+
+
+def _claims(name: str, claims: Sequence[Mapping[str, Any]]) -> str:
+    note, example = _CLAIMS[name]
+    if not claims:
+        lines = [f"# {name}:", *(f"# {line}" for line in example.splitlines())]
+        return f"# Optional. {note}\n" + "\n".join(lines) + "\n"
+    return f"# {note}\n{name}:\n" + "".join(map(_claim, claims))
+
+
+def _claim(claim: Mapping[str, Any]) -> str:
+    """One claim: in one line where it is short and holds no sentence, else a key a line."""
+    line = f"  - {flow(claim)}\n"
+    if len(line) <= 100 and not claim.keys() & {"means", "then"}:
+        return line
+    keys = [f"{scalar(k)}: {flow(v)}" for k, v in claim.items()]
+    return "  - " + "\n    ".join(keys) + "\n"
+
+
+def _tail(values: DraftValues) -> str:
+    text = "# What had been seen before this was written; the ledger adds what it knows.\n"
+    text += "exposure:\n" + _entry(
+        "seen", values.seen, "In words: earlier runs, tables, anything.", indent=2
+    )
+    notes = "Anything else a reader should know; changes nothing."
+    return text + "\n" + _option("notes", values.notes, notes, example="why these items")

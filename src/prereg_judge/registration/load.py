@@ -1,0 +1,158 @@
+"""Reads a registration from a file: bytes to YAML to model, with every problem at once.
+
+Knows nothing of inputs or metrics: that a path exists and that a metric is real is checked later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from prereg_judge.canon import sha256_bytes
+from prereg_judge.errors import InputError, Problem, raise_all
+from prereg_judge.registration.claims import Claims
+from prereg_judge.registration.friendly import schema_problems
+from prereg_judge.registration.friendly import shown as _shown
+from prereg_judge.registration.schema import CLAIM_SECTIONS, Registration, to_claims
+from prereg_judge.strict_yaml import Document, YamlPath, parse, path_text
+
+_MARKS = re.compile(
+    r"(?<![A-Za-z])(?:TODO|FIXME|REPLACE)(?![A-Za-z])"
+    r"|\?\?\?"
+    r"|(?<!\w)<[A-Za-z][^<>\n]*>"
+)
+# Texts in which blank is as good as unfilled.
+_SENTENCES = {"title", "means", "then", "seen"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A registration together with the file that it came from.
+
+    Attributes
+    ----------
+    model
+        The validated content.
+    data
+        The content as plain data.
+    raw
+        The bytes of the file.
+    sha256
+        Their SHA-256.
+    document
+        Content and lines, for messages about places in the file.
+    shown
+        Name of the file as messages show it.
+    """
+
+    model: Registration
+    data: dict[str, Any]
+    raw: bytes
+    sha256: str
+    document: Document
+    shown: str
+
+    @property
+    def claims(self) -> Claims:
+        """What the registration commits to."""
+        return to_claims(self.model)
+
+
+def load_registration(path: Path, *, shown: str) -> Loaded:
+    """Read and check a registration.
+
+    Parameters
+    ----------
+    path
+        The file.
+    shown
+        Its name as errors show it.
+
+    Raises
+    ------
+    InputError
+        With every problem: unreadable YAML, ambiguous values, unknown, missing or wrong keys,
+        claim ids given twice, placeholders.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as exc:
+        what = f"cannot be read: {exc.strerror or exc}"
+        raise InputError(Problem(what, shown, remedy="check the path")) from exc
+    return read_registration(raw, shown=shown)
+
+
+def read_registration(raw: bytes, *, shown: str) -> Loaded:
+    """Check a registration whose bytes are at hand; otherwise like `load_registration`."""
+    document, unreadable = parse(raw, file=shown)
+    if not isinstance(document.data, dict):
+        problem = Problem("is not a mapping of keys to values", shown, document.line_of(()))
+        raise InputError(*unreadable, problem)
+    problems = [*unreadable, *_placeholders(document, shown), *_repeated_ids(document, shown)]
+    known = {p.where for p in problems}
+    model = None
+    try:
+        model = Registration.model_validate(document.data)
+    except ValidationError as exc:
+        errors = exc.errors(include_url=False)
+        found = schema_problems(errors, document, shown)
+        # A repeated id was said with its line, an unfilled or ambiguous value for what it is.
+        problems += [p for p in found if p.where not in known and (p.where or not problems)]
+    raise_all(sorted(problems, key=lambda p: p.line or 0))
+    assert model is not None  # else there was a problem
+    return Loaded(model, document.data, raw, sha256_bytes(raw), document, shown)
+
+
+def placeholder_in(text: str) -> str | None:
+    """The mark of an unfilled place in `text` (TODO, FIXME, REPLACE, ???, <...>), if any."""
+    match = _MARKS.search(text)
+    return None if match is None else match.group()
+
+
+def _texts(value: Any, path: YamlPath = ()) -> Iterator[tuple[YamlPath, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(inner, (*path, key))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from _texts(inner, (*path, at))
+
+
+def _placeholders(document: Document, file: str) -> list[Problem]:
+    problems = []
+    for path, text in _texts(document.data):
+        what = None
+        if placeholder_in(text) is not None:
+            what = f"still holds the placeholder {placeholder_in(text)}"
+        elif path[-1:] and path[-1] in _SENTENCES and not text.strip():
+            what = "is empty"
+        if what:
+            line, where = document.line_of(path), path_text(path)
+            remedy = "write what you mean before looking at any result"
+            problems.append(Problem(what, file, line, where, _shown(text), remedy))
+    return problems
+
+
+def _repeated_ids(document: Document, file: str) -> list[Problem]:
+    first: dict[str, str] = {}
+    problems = []
+    for section in CLAIM_SECTIONS:
+        claims = document.data.get(section)
+        for at, claim in enumerate(claims if isinstance(claims, list) else []):
+            name = claim.get("id") if isinstance(claim, dict) else None
+            if not isinstance(name, str):
+                continue
+            path = (section, at, "id")
+            if name in first:
+                what = f"this id is taken by {first[name]}"
+                line, remedy = document.line_of(path), "give each claim its own id"
+                problems.append(Problem(what, file, line, path_text(path), _shown(name), remedy))
+            first.setdefault(name, path_text(path[:2]))
+    return problems

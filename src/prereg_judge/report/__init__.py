@@ -1,0 +1,1 @@
+"""Results as text and files; sees results, never raw records."""

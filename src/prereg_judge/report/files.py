@@ -1,0 +1,177 @@
+"""A result as files: `score.json` and the disagreements, derived and always rebuildable."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prereg_judge.study.metric import Metric
+from prereg_judge.study.rows import Disagreement, TransitionTable
+from prereg_judge.verdict import ClaimOutcome, Verdict
+
+SCORE_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run of the registration, as a reader should see it beside the verdict."""
+
+    number: int
+    ended: str
+    started_at: str
+    resumed: int
+    missing: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that a report may see: no raw records, no registration models.
+
+    Attributes
+    ----------
+    id, title, study
+        Which registration.
+    run, runs
+        The run scored, and every run there is.
+    facts
+        Named values for the heading (judge, model, protocol, ...).
+    verdict, summary, tables, notes
+        The outcome, the study's full list of metrics, transition tables, sentences.
+    disagreements
+        Rows whose passes differ, each with its replies and item fields.
+    provenance
+        Hashes: lock, record head, manifest, ledger head, tool.
+    """
+
+    id: str
+    title: str
+    study: str
+    run: int
+    runs: tuple[RunLine, ...]
+    facts: Mapping[str, str]
+    verdict: Verdict
+    summary: tuple[Metric, ...]
+    tables: tuple[TransitionTable, ...]
+    notes: tuple[str, ...]
+    disagreements: tuple[DisagreementLine, ...]
+    provenance: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class DisagreementLine:
+    """A changed row with what the judge saw and both raw replies."""
+
+    row: Disagreement
+    fields: Mapping[str, Any]
+    replies: tuple[str | None, ...]
+    unscored: tuple[str | None, ...]
+
+
+def metric_json(metric: Metric) -> dict[str, Any]:
+    """A metric as JSON values."""
+    return {
+        "metric": metric.ref.name,
+        "params": dict(metric.ref.params),
+        "value": metric.value,
+        "unit": metric.unit,
+        "k": metric.k,
+        "n": metric.n,
+        "interval": None if metric.interval is None else asdict(metric.interval),
+        "method": metric.method,
+        "undefined": metric.undefined,
+        "note": metric.note,
+    }
+
+
+def _claim_json(outcome: ClaimOutcome) -> dict[str, Any]:
+    return {
+        "id": outcome.id,
+        "kind": outcome.kind,
+        "registered": outcome.registered,
+        "outcome": outcome.outcome,
+        "observed": [metric_json(m) for m in outcome.metrics],
+        "reason": outcome.reason,
+        "limit_inside_interval": outcome.close,
+        "note": outcome.note,
+    }
+
+
+def score_json(result: Result) -> dict[str, Any]:
+    """The machine-readable result; form `prereg_score: 1`, schema in `score.schema.json`."""
+    verdict = result.verdict
+    return {
+        "prereg_score": SCORE_FORMAT,
+        "id": result.id,
+        "title": result.title,
+        "study": result.study,
+        "run": result.run,
+        "runs": [asdict(line) for line in result.runs],
+        "verdict": verdict.word,
+        "exit_code": verdict.exit_code,
+        "reasons": list(verdict.reasons),
+        "claims": [_claim_json(outcome) for outcome in verdict.outcomes],
+        "metrics": [metric_json(metric) for metric in result.summary],
+        "transitions": [
+            {
+                "set": table.set,
+                "first_pass": table.first,
+                "later_pass": table.later,
+                "verdicts": list(table.verdicts),
+                "counts": [list(row) for row in table.counts],
+            }
+            for table in result.tables
+        ],
+        "facts": dict(result.facts),
+        "notes": list(result.notes),
+        "provenance": dict(result.provenance),
+    }
+
+
+def disagreement_json(line: DisagreementLine) -> dict[str, Any]:
+    """One disagreement as JSON values."""
+    return {
+        **asdict(line.row),
+        "fields": dict(line.fields),
+        "replies": list(line.replies),
+        "unscored": list(line.unscored),
+    }
+
+
+def disagreements_jsonl(lines: Sequence[DisagreementLine]) -> bytes:
+    """Every changed row, one JSON object a line."""
+    return "".join(
+        json.dumps(disagreement_json(line), ensure_ascii=False) + "\n" for line in lines
+    ).encode()
+
+
+def disagreements_csv(lines: Sequence[DisagreementLine], *, passes: int) -> bytes:
+    """The same rows as CSV (UTF-8 with a mark, so that spreadsheets read it)."""
+    fields = list(dict.fromkeys(name for line in lines for name in line.fields))
+    header = ["set", "item_id", "order", "kind", "stratum", "label"]
+    numbers = range(1, passes + 1)
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    writer.writerow(
+        [
+            *header,
+            *(f"verdict_{n}" for n in numbers),
+            *(f"unscored_{n}" for n in numbers),
+            *(f"reply_{n}" for n in numbers),
+            *fields,
+        ]
+    )
+    for line in lines:
+        row = asdict(line.row)
+        cells = [
+            *(row[name] for name in header),
+            *line.row.verdicts,
+            *line.unscored,
+            *line.replies,
+            *(line.fields.get(name) for name in fields),
+        ]
+        writer.writerow(["" if cell is None else cell for cell in cells])
+    return stream.getvalue().encode("utf-8-sig")

@@ -1,0 +1,43 @@
+"""One place that turns metrics into text: every number with its n, its interval and its method."""
+
+from __future__ import annotations
+
+from prereg_judge.study.metric import Interval, Metric
+
+_WORDS = {
+    "no_items": "no such rows",
+    "nothing_scored": "no trial has a verdict",
+    "empty_denominator": "nothing to count from",
+    "missing_verdict": "a trial has no verdict",
+    "no_labels": "no row has a known label",
+    "single_pass": "needs a second pass",
+    "not_computed": "not given by this study",
+}
+
+
+def number(value: float) -> str:
+    """A value: whole numbers whole, others to four significant digits, never as a power."""
+    if float(value).is_integer():
+        return str(int(value))
+    return f"{value:.4f}".rstrip("0") if abs(value) < 1 else f"{value:.2f}"
+
+
+def interval(shown: Interval) -> str:
+    """An interval with its level and method."""
+    return f"[{number(shown.low)}, {number(shown.high)}] {shown.level:.0%} {shown.method}"
+
+
+def observed(metric: Metric) -> str:
+    """A metric as it stands beside a claim: k/n, value, interval; or why it has no value."""
+    if metric.value is None:
+        reason = _WORDS.get(metric.undefined or "", metric.undefined or "")
+        return f"undefined: {metric.note or reason}"
+    text = number(metric.value)
+    if metric.n is not None:
+        if metric.unit == "share" and metric.k is not None:
+            text = f"{metric.k}/{metric.n} = {text}"
+        else:
+            text = f"{text} of {metric.n}"
+    if metric.interval is not None:
+        text += f" {interval(metric.interval)}"
+    return text

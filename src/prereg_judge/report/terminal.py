@@ -1,0 +1,137 @@
+"""A result as text for a terminal: claims, the study's numbers, the verdict.
+
+Every outcome reads without colour; colour only repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from prereg_judge.report.files import Result, RunLine
+from prereg_judge.report.numbers import observed
+from prereg_judge.study.metric import Metric
+from prereg_judge.study.rows import TransitionTable
+from prereg_judge.verdict import ClaimOutcome, Verdict
+
+_GOOD = {"inside", "held", "silent", "not tripped", "PASS"}
+_BAD = {"missed low", "missed high", "failed", "fired", "tripped"}
+_BAD |= {"FAIL", "REFUTED", "STOPPED", "INVALID"}
+
+
+def outcome_text(word: str) -> Text:
+    """An outcome word, coloured by what it means."""
+    style = "bold green" if word in _GOOD else "bold red" if word in _BAD else "bold yellow"
+    return Text(word, style=style)
+
+
+def claims_table(outcomes: Sequence[ClaimOutcome]) -> Table:
+    """Claim by claim: what was registered, what was observed, the outcome."""
+    table = Table(title="Claims", title_justify="left", title_style="bold", expand=False)
+    table.add_column("claim")
+    table.add_column("registered", ratio=2)
+    table.add_column("observed", ratio=2)
+    table.add_column("outcome")
+    for outcome in outcomes:
+        seen = "\n".join(observed(m) for m in outcome.metrics)
+        if outcome.note and not (outcome.outcome == "undefined" and outcome.metrics):
+            seen += ("\n" if seen else "") + outcome.note
+        table.add_row(
+            f"{outcome.kind}\n{escape(outcome.id)}",
+            escape(outcome.registered),
+            escape(seen),
+            outcome_text(outcome.outcome),
+        )
+    return table
+
+
+def metrics_table(metrics: Sequence[Metric]) -> Table:
+    """A list of metrics with their numbers, n, intervals and methods."""
+    table = Table(title="Numbers", title_justify="left", title_style="bold")
+    table.add_column("metric", overflow="fold")
+    table.add_column("observed", overflow="fold")
+    for metric in metrics:
+        table.add_row(escape(str(metric.ref)), escape(observed(metric)))
+    return table
+
+
+def transition_table(shown: TransitionTable) -> Table:
+    """First-pass verdicts (rows) against those of a later pass (columns)."""
+    names = ["(no verdict)" if v is None else v for v in shown.verdicts]
+    title = f"{shown.set}: pass {shown.first} (down) against pass {shown.later} (across)"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column(f"n = {shown.n}")
+    for name in names:
+        table.add_column(escape(name), justify="right")
+    for name, row in zip(names, shown.counts, strict=True):
+        table.add_row(escape(name), *map(str, row))
+    return table
+
+
+def history(run: int, runs: Sequence[RunLine]) -> str:
+    """Which run this is of how many, and how the others ended."""
+    text = f"run {run} of {len(runs)}"
+    others = [
+        f"run {r.number} {r.ended}" + (" (folder gone)" if r.missing else "")
+        for r in runs
+        if r.number != run
+    ]
+    this = next(r for r in runs if r.number == run)
+    if this.resumed:
+        times = "once" if this.resumed == 1 else f"{this.resumed} times"
+        text += f", resumed {times}"
+    return "; ".join([text, *others])
+
+
+def verdict_text(verdict: Verdict, run: int, runs: Sequence[RunLine]) -> Text:
+    """The last line: the word, which run, and why."""
+    text = Text("Verdict: ") + outcome_text(verdict.word) + Text(f"  ({history(run, runs)})")
+    for reason in verdict.reasons:
+        text += Text(f"\n  because {reason}")
+    return text
+
+
+def standard_metrics(result: Result) -> list[Metric]:
+    """The numbers that the summary shows without being asked for all."""
+    dull = {"calls.unreadable", "calls.off_menu"}
+    return [
+        m
+        for m in result.summary
+        if not (m.ref.name.startswith("calls.") and m.ref.name.endswith(".rate"))
+        and not (m.ref.name in dull and m.value == 0)
+        and "stratum" not in dict(m.ref.params)
+        and m.undefined not in ("no_labels", "no_items")
+    ]
+
+
+def render(result: Result, *, everything: bool = False) -> RenderableType:
+    """The whole summary."""
+    heading = Table.grid(padding=(0, 2))
+    for name, value in result.facts.items():
+        heading.add_row(Text(name, style="dim"), escape(value))
+    metrics = result.summary if everything else standard_metrics(result)
+    parts: list[RenderableType] = [
+        Text(f"{result.title}", style="bold"),
+        Padding(heading, (0, 0, 1, 0)),
+        metrics_table(metrics),
+        *(transition_table(t) for t in result.tables),
+        claims_table(result.verdict.outcomes),
+        *(Text(f"Note: {note}") for note in result.notes),
+        verdict_text(result.verdict, result.run, result.runs),
+    ]
+    return Group(*parts)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that stays readable when it is not a terminal."""
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return (
+        made
+        if made.is_terminal
+        else Console(stderr=stderr, highlight=False, width=max(made.width, 118))
+    )

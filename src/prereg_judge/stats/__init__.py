@@ -1,0 +1,1 @@
+"""Pure statistics on numbers and arrays; knows nothing of judges or files."""

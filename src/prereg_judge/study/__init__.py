@@ -1,0 +1,1 @@
+"""Studies: outcomes of trials to named metrics, one module a kind of study."""

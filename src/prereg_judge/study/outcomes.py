@@ -1,0 +1,88 @@
+"""What a study is given: items as data, the last outcome of every trial, every call in order.
+
+A plain view of a run that does not know where it came from, so that a table of verdicts made
+elsewhere can be scored by the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prereg_judge.words import Missing, Order, SetRole, Unscored
+
+
+@dataclass(frozen=True)
+class ItemView:
+    """An item without its text: identity, known label and grouping."""
+
+    set: SetRole
+    id: str
+    content: str  # hash of the fields that the judge sees, so duplicates are found by content
+    label: str | None = None
+    kind: str | None = None
+    stratum: str | None = None
+
+
+@dataclass(frozen=True)
+class TrialKey:
+    """Item x order x pass: the key of a record."""
+
+    set: SetRole
+    item_id: str
+    order: Order
+    pass_no: int
+
+    def __str__(self) -> str:
+        return f"{self.set}/{self.item_id}/{self.order}/{self.pass_no}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a trial: a verdict, or the reason of its last attempt for having none."""
+
+    verdict: str | None
+    unscored: Unscored | None
+    attempts: int
+
+    def __post_init__(self) -> None:
+        if (self.verdict is None) == (self.unscored is None):
+            raise ValueError("exactly one of verdict and unscored")
+
+
+@dataclass(frozen=True)
+class CallView:
+    """One attempt, in the order in which it was made."""
+
+    trial: TrialKey
+    attempt_no: int
+    unscored: Unscored | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """The verdicts of a run that was locked in as a point of comparison.
+
+    `verdicts` maps (item set, item id, pass) to the verdict, None where there was none.
+    """
+
+    name: str
+    passes: int
+    verdicts: Mapping[tuple[SetRole, str, int], str | None]
+
+
+@dataclass(frozen=True)
+class StudyInput:
+    """Everything that a study may look at."""
+
+    items: tuple[ItemView, ...]
+    outcomes: Mapping[TrialKey, Outcome]
+    calls: tuple[CallView, ...]
+    verdicts: tuple[str, ...]  # the judge's closed list
+    ships: str
+    passes: int
+    orders: tuple[Order, ...]
+    missing: Missing
+    decoding: str
+    earlier: Mapping[str, EarlierRun]

@@ -1,0 +1,195 @@
+"""The draft that a person starts from: it loads as it is, or says what is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prereg_judge.errors import InputError
+from prereg_judge.registration.draft import DraftValues, render
+from prereg_judge.registration.load import placeholder_in, read_registration
+from prereg_judge.registration.schema import Registration
+from prereg_judge.strict_yaml import load
+
+FULL = DraftValues(
+    id="x", title="Is it so?", judge="judge/a.yaml", sentinel="s.jsonl", gguf="m.gguf",
+    n_ctx=512, n_gpu_layers=0, passes=2, prefix="whole", decoding={"mode": "greedy"},
+    max_tokens=9, hang={"call_timeout_s": 9, "retries": 0}, missing="disagree", seen="nothing",
+)  # fmt: skip
+
+ODD = [
+    "NO", "y", "null", "1:30", "042", "1e5", "12e4567", "2026-01-31", "a: b", "a #b", "# a", "- a",
+    "a, b", "{a}", "[a]", "*a", "&a", "!a", "'a'", '"a"', "a\\b", "a\nb", "a\tb", " a ", "a:", "%a",
+    "@a", "`a`", "\u00e9", "e\u0301", "\U0001f600", "\u2028", "\x85", "\x7f", "\ufeff", "\x00",
+    "<<", "=", "...", "---", "~", "a  b", "true", ".nan", "?", "? a", "|", ">",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_text_comes_back_as_it_went_in(text: str) -> None:
+    """Text that YAML would take for something else is quoted, wherever it stands."""
+    bands = [{"id": "b", "metric": "m", "kind": f"{text}x", "between": [1, 2]}]
+    values = dataclasses.replace(FULL, title=f"x{text}", notes=text, real=f"{text}.",
+                                 bands=bands, template_args={"k": text})  # fmt: skip
+    model = read_registration(render(values).encode(), shown="d.yaml").model
+    nfc = unicodedata.normalize("NFC", text)
+    assert (model.title, model.notes, model.items.real) == (f"x{nfc}", nfc, f"{nfc}.")
+    assert (model.bands[0].kind, model.model.template_args) == (f"{nfc}x", {"k": nfc})
+
+
+def test_an_empty_draft_is_yaml_whose_every_gap_is_named() -> None:
+    """Without values the draft is readable, and the loader names each gap by its line."""
+    text = render(DraftValues())
+    assert load(text, file="d").data["prereg"] == 1
+    with pytest.raises(InputError) as caught:
+        read_registration(text.encode(), shown="d.yaml")
+    assert all("placeholder TODO" in p.what for p in caught.value.problems)
+    lines = text.splitlines()
+    gaps = [n for n, line in enumerate(lines, 1) if "TODO" in line]
+    assert [p.line for p in caught.value.problems] == gaps
+    assert len(gaps) == 14
+
+
+@pytest.mark.parametrize("gap", [f.name for f in dataclasses.fields(FULL)
+                                 if getattr(FULL, f.name) is not None
+                                 and getattr(DraftValues(), f.name) is None])  # fmt: skip
+def test_one_missing_value_is_one_problem(gap: str) -> None:
+    """Leaving out any one needed value is refused as exactly that."""
+    changes: dict[str, Any] = {gap: None}
+    holed = dataclasses.replace(FULL, **changes)
+    with pytest.raises(InputError) as caught:
+        read_registration(render(holed).encode(), shown="d")
+    [problem] = caught.value.problems
+    assert (problem.where or "").rpartition(".")[2] == gap
+
+
+def test_every_key_stands_under_a_comment() -> None:
+    """Each key at the top, and each under model and protocol, is explained by the line above."""
+    lines = render(FULL).splitlines()
+    keys = [n for n, line in enumerate(lines) if re.match(r"(?:  )?[a-z_]+:", line)]
+    assert len(keys) > 20
+    assert [lines[n] for n in keys if not lines[n - 1].lstrip().startswith("# ")] == []
+
+
+def test_the_commented_examples_are_right() -> None:
+    """Uncommenting every optional part gives a registration that loads."""
+    text = re.sub(r"(?m)^( *)# ((?:[a-z_]+:|  - |    [a-z]+: ).*)$", r"\1\2", render(FULL))
+    text = text.replace("\nOptional", "\n# Optional")
+    model = read_registration(text.encode(), shown="d.yaml").model
+    assert all([model.bands, model.predictions, model.refuters, model.stop, model.decisions])
+    assert model.notes == "why these items"
+    assert model.model.template_args == {"enable_thinking": False}
+
+
+_WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+_TEXT = _WORDS.filter(lambda s: s.strip() and placeholder_in(s) is None)
+_NUMBER = st.integers(-1000, 1000) | st.floats(-1e6, 1e6, allow_subnormal=False)
+_PARAMS = st.fixed_dictionaries(
+    {"metric": _TEXT}, optional={"kind": _TEXT, "verdict": _TEXT, "pass": st.integers(1, 9)}
+)
+_TEST = st.builds(
+    lambda m, op, x: {**m, op: x}, _PARAMS, st.sampled_from(["lt", "le", "gt", "ge", "eq"]), _NUMBER
+)
+_WHEN = st.recursive(
+    _TEST,
+    lambda inner: st.builds(
+        lambda how, parts: {how: parts},
+        st.sampled_from(["all", "any"]),
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=4,
+)
+_BAND = st.builds(lambda m, a, b: {**m, "between": sorted([a, b])}, _PARAMS, _NUMBER, _NUMBER)
+_SAMPLED = {"temperature": st.floats(0.01, 5), "top_k": st.integers(0, 99),
+            "top_p": st.floats(0.01, 1),
+            "min_p": st.floats(0, 0.99, allow_subnormal=False)}  # fmt: skip
+
+
+def _numbered(claims: st.SearchStrategy[dict[str, Any]], name: str) -> st.SearchStrategy[Any]:
+    return st.lists(claims, max_size=2).map(
+        lambda found: [{"id": f"{name}-{n}", **claim} for n, claim in enumerate(found)]
+    )
+
+
+_VALUES = st.builds(
+    DraftValues,
+    id=st.from_regex(r"[a-z0-9][a-z0-9-]{0,63}", fullmatch=True).filter(
+        lambda s: placeholder_in(s) is None
+    ),
+    title=_TEXT,
+    judge=_TEXT,
+    sentinel=_TEXT,
+    real=st.none() | _TEXT,
+    gguf=_TEXT.filter(lambda s: not s.startswith("package:")),
+    n_ctx=st.integers(256, 2**40),
+    n_gpu_layers=st.integers(-1, 99),
+    n_threads=st.none() | st.integers(1, 99),
+    load_timeout_s=st.none() | st.floats(0.1, 1e6),
+    template_date=st.none() | st.dates().map(str),
+    template_args=st.none()
+    | st.dictionaries(_TEXT.map(lambda s: unicodedata.normalize("NFC", s)),
+                      st.booleans() | st.integers(-9, 9) | _TEXT, max_size=2),
+    passes=st.integers(1, 9),
+    prefix=st.sampled_from(["shared", "whole"]),
+    decoding=st.just({"mode": "greedy"})
+    | st.fixed_dictionaries({"mode": st.just("sampled"), **_SAMPLED})
+    | st.fixed_dictionaries(
+        {"mode": st.just("seeded"), "seed": st.integers(0, 2**53 - 1), **_SAMPLED}
+    ),
+    max_tokens=st.integers(1, 999),
+    hang=st.just({"call_timeout_s": 9.5, "retries": 1, "heartbeat_s": 3}),
+    missing=st.sampled_from(["disagree", "exclude", "undefined"]),
+    bands=_numbered(_BAND, "band"),
+    predictions=_numbered(_PARAMS.map(lambda m: {**m, "at_least": 1}), "prediction"),
+    refuters=_numbered(st.fixed_dictionaries({"when": _WHEN, "means": _TEXT}), "refuter"),
+    stop=_numbered(
+        st.fixed_dictionaries(
+            {"when": _TEST, "in_every": st.integers(1, 9), "over_first": st.integers(9, 99)}
+        ),
+        "stop",
+    ),
+    decisions=_numbered(st.fixed_dictionaries({"when": _WHEN, "then": _TEXT}), "decision"),
+    seen=_TEXT,
+    notes=st.none() | _TEXT,
+)  # fmt: skip
+
+
+def _expected(v: DraftValues) -> dict[str, Any]:
+    """The data that the values stand for."""
+    model = ("gguf", "n_ctx", "n_gpu_layers", "n_threads", "n_batch", "load_timeout_s",
+             "template_date", "template_args")  # fmt: skip
+    top = ("id", "title", "study", "judge", "missing", "notes")
+    claims = ("bands", "predictions", "refuters", "stop", "decisions")
+    data: dict[str, Any] = {
+        "prereg": 1,
+        **{k: getattr(v, k) for k in (*top, *claims)},
+        "items": {"sentinel": v.sentinel, "real": v.real},
+        "model": {k: getattr(v, k) for k in model},
+        "protocol": {"passes": v.passes, "orders": ["ab"], "path": v.path, "prefix": v.prefix,
+                     "decoding": v.decoding, "max_tokens": v.max_tokens, "parallel": 1,
+                     "hang": v.hang},
+        "exposure": {"seen": v.seen},
+    }  # fmt: skip
+    return data
+
+
+def _nfc(value: Any) -> Any:
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, list | tuple):
+        return [_nfc(x) for x in value]
+    return {_nfc(k): _nfc(x) for k, x in value.items()} if isinstance(value, dict) else value
+
+
+@settings(max_examples=150, deadline=None)
+@given(_VALUES)
+def test_a_draft_loads_as_the_values_it_was_made_of(values: DraftValues) -> None:
+    """Whatever the values, the written file gives the same model as the values themselves."""
+    loaded = read_registration(render(values).encode(), shown="d.yaml")
+    assert loaded.model == Registration.model_validate(_nfc(_expected(values)))
