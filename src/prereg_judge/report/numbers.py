@@ -13,6 +13,7 @@ _WORDS = {
     "single_pass": "needs a second pass",
     "not_computed": "not given by this study",
 }
+_METHODS = {"wilson": "Wilson", "wilson, times n": "Wilson × n"}
 
 
 def number(value: float) -> str:
@@ -24,7 +25,7 @@ def number(value: float) -> str:
 
 def interval(shown: Interval) -> str:
     """An interval with its level and method."""
-    return f"[{number(shown.low)}, {number(shown.high)}] {shown.level:.0%} {shown.method}"
+    return f"[{number(shown.low)}, {number(shown.high)}] {shown.level:.0%} {_METHODS.get(shown.method, shown.method)}"
 
 
 def observed(metric: Metric) -> str:
@@ -33,11 +34,12 @@ def observed(metric: Metric) -> str:
         reason = _WORDS.get(metric.undefined or "", metric.undefined or "")
         return f"undefined: {metric.note or reason}"
     text = number(metric.value)
-    if metric.n is not None:
-        if metric.unit == "share" and metric.k is not None:
-            text = f"{metric.k}/{metric.n} = {text}"
-        else:
-            text = f"{text} of {metric.n}"
+    if metric.unit == "share" and metric.k is not None:
+        text = f"{metric.k}/{metric.n} = {text}"
+    elif metric.k is not None and metric.n is not None:
+        text = f"{text} of {metric.n}"
+    elif metric.n is not None:
+        text = f"{text} {metric.unit} (n = {metric.n})"
     if metric.interval is not None:
         text += f" {interval(metric.interval)}"
     return text
