@@ -166,3 +166,11 @@ def test_limits_are_read_exactly(one: float, other: float, sign: str) -> None:
     """Any two numbers in order come back as they were written."""
     low, high = sorted([one, other])
     assert parse_band(f"a.b{sign}{low!r}..{high!r}")["between"] == [low, high]
+
+
+def test_a_limit_may_stand_behind_the_brackets() -> None:
+    """`METRIC[kind=x].ci_low` and `METRIC.ci_low[kind=x]` mean the same."""
+    behind = parse_refuter("sentinel.flips.rate[kind=a].ci_low > 0.5: unstable")
+    before = parse_refuter("sentinel.flips.rate.ci_low[kind=a] > 0.5: unstable")
+    assert behind == before
+    assert behind["when"]["metric"] == "sentinel.flips.rate.ci_low"

@@ -80,8 +80,10 @@ def render_prompt(
         remedy = "set `system_role: fold` in the judge file if the model takes no system role"
         what = f"the model's chat template refuses the judge's messages: {exc}"
         raise EngineError(Problem(what, file=facts.path, remedy=remedy)) from exc
-    except jinja2.TemplateError as exc:
-        what = f"the model's chat template cannot be rendered: {exc}"
+    except EngineError:
+        raise
+    except Exception as exc:  # the template is foreign code: it can fail in any way
+        what = f"the model's chat template cannot be rendered: {str(exc) or type(exc).__name__}"
         raise EngineError(Problem(what, file=facts.path)) from exc
 
 

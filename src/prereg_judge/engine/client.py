@@ -23,6 +23,7 @@ from typing import Any
 from prereg_judge.errors import EngineError, Problem
 
 _TICK_S = 0.2
+_LONGEST_TICK_S = 1.0
 _LOG_TAIL = 400
 
 
@@ -59,7 +60,8 @@ class WorkerClient:
         self._log_stream.seek(0, os.SEEK_END)
         self._log_start = self._log_stream.tell()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", __package__ + ".worker", *map(str, fds), str(os.getpid())],
+            # -P: a file in the working directory must not take a library's place.
+            [sys.executable, "-P", "-m", f"{__package__}.worker", *map(str, fds), str(os.getpid())],
             pass_fds=fds,
             stdin=subprocess.DEVNULL,
             stdout=self._log_stream,
@@ -68,7 +70,8 @@ class WorkerClient:
             env={**os.environ, "GGML_NO_BACKTRACE": "1", "PYTHONUNBUFFERED": "1"},
         )
         theirs.close()
-        self._connection = Connection(ours.detach())
+        self._socket = ours
+        self._connection = Connection(os.dup(ours.fileno()))
 
     @property
     def pid(self) -> int:
@@ -89,9 +92,15 @@ class WorkerClient:
         RuntimeError
             For a bug in the worker, with its traceback.
         """
+        # A worker that is stopped reads nothing, or only half of its answer is written.
+        limit = struct.pack("@ll", int(timeout_s), max(1, int(timeout_s % 1 * 1e6)))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         try:
             self._connection.send_bytes(json.dumps(message).encode())
             answer = json.loads(self._await(timeout_s, heartbeat_s))
+        except BlockingIOError as exc:
+            raise WorkerSilentError(f"no answer within {timeout_s:g} s") from exc
         except (EOFError, ConnectionError, BrokenPipeError) as exc:
             raise WorkerDiedError(self._obituary()) from exc
         if "ok" in answer:
@@ -103,20 +112,27 @@ class WorkerClient:
         raise RuntimeError(f"the worker failed:\n{answer['bug']}")
 
     def _await(self, timeout_s: float, heartbeat_s: float | None) -> bytes:
-        started = last_beat = time.monotonic()
-        beats = self._beats()
+        waited = silent = 0.0
+        beats, before = self._beats(), time.monotonic()
         while True:
-            # Poll before looking at the clock: after the parent itself was stopped, an answer
-            # that has long arrived must not be taken for a hang.
-            if self._connection.poll(_TICK_S):
+            late = waited > timeout_s
+            quiet = heartbeat_s is not None and silent > heartbeat_s
+            # Looked at once more before giving up: after this process itself was stopped, an
+            # answer that has long arrived must not be taken for a hang.
+            if self._connection.poll(0 if late or quiet else _TICK_S):
                 return self._connection.recv_bytes()
-            now = time.monotonic()
-            if (seen := self._beats()) != beats:
-                beats, last_beat = seen, now
-            if now - started > timeout_s:
+            if late:
                 raise WorkerSilentError(f"no answer within {timeout_s:g} s")
-            if heartbeat_s is not None and now - last_beat > heartbeat_s:
+            if quiet:
                 raise WorkerSilentError(f"no heartbeat for {heartbeat_s:g} s")
+            now = time.monotonic()
+            # A tick that took far longer means that this process was stopped (Ctrl-Z), and
+            # perhaps the worker with it: that time is not the worker's.
+            passed, before = min(now - before, _LONGEST_TICK_S), now
+            waited += passed
+            seen = self._beats()
+            silent = silent + passed if seen == beats else 0.0
+            beats = seen
 
     def _beats(self) -> int:
         return int(struct.unpack("=Q", self._page[:8])[0])
@@ -150,6 +166,7 @@ class WorkerClient:
             self.process.kill()
             self.process.wait()
         self._connection.close()
+        self._socket.close()
         self._page.close()
         self._beat_file.close()
         self._log_stream.close()

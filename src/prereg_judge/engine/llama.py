@@ -226,8 +226,10 @@ class Session:
         # Kept as attributes: llama.cpp holds only pointers to them.
         self._abort = lib.ggml_abort_callback(self._on_node)
         lib.llama_set_abort_callback(self._ctx, self._abort, None)
-        self._batch = lib.llama_batch_init(spec.n_batch, 0, 1)
+        self._n_batch: int = lib.llama_n_batch(self._ctx)  # a short context has a smaller one
+        self._batch = lib.llama_batch_init(self._n_batch, 0, 1)
         self._held: list[int] = []
+        self._edges: list[int] = []  # positions at which a step of `_held` ended
         self._tokenizer = model.ll_tokenizer()
         self._end = frozenset(model.end_tokens())
         self._matcher = llguidance.LLMatcher(self._tokenizer, compile_constraint(constraint))
@@ -240,7 +242,7 @@ class Session:
     def clear(self) -> None:
         """Forget everything: a new pass begins."""
         lib.llama_memory_clear(self._memory, True)
-        self._held = []
+        self._held, self._edges = [], []
 
     def call(self, call: Call) -> Reply:
         """Answer one call by constrained generation.
@@ -275,7 +277,10 @@ class Session:
                 logits, allowed = self._logits(), self._allowed()
                 if mass is None:
                     mass = allowed_mass(logits, allowed)
-                chances = shape(logits[allowed].astype(np.float64), self.decoding)
+                scores = logits[allowed].astype(np.float64)
+                if scores.max() == -np.inf:
+                    raise DecodeFaultError("the model gives no allowed token any probability")
+                chances = shape(scores, self.decoding)
                 token = int(allowed[draw(chances, rng)])
                 n_sampled += 1
                 if token in self._end:
@@ -341,10 +346,18 @@ class Session:
     def _reuse(self, tokens: Sequence[int], cuts: Sequence[int]) -> int:
         """Keep the longest shared prefix that ends at a cut; drop the rest from memory.
 
+        A prefix that was decoded in other steps than `cuts` says is not the same to the last
+        digit, and is not kept.
+
         Recurrent and hybrid models refuse to drop a part, and a sliding window may have
         forgotten the start: both are noticed and the prompt is read from its beginning.
         """
-        keep = max((c for c in cuts if self._held[:c] == list(tokens[:c])), default=0)
+
+        def same(cut: int) -> bool:
+            steps, wanted = ([e for e in given if e <= cut] for given in (self._edges, cuts))
+            return steps == wanted and self._held[:cut] == list(tokens[:cut])
+
+        keep = max(filter(same, cuts), default=0)
         if keep and not (
             lib.llama_memory_seq_rm(self._memory, 0, keep, -1)
             and lib.llama_memory_seq_pos_min(self._memory, 0) == 0
@@ -354,11 +367,12 @@ class Session:
         if not keep:
             self.clear()
         self._held = self._held[:keep]
+        self._edges = [e for e in self._edges if e <= keep]
         return keep
 
     def _decode(self, tokens: Sequence[int]) -> None:
         """Decode tokens after those held, in pieces of at most `n_batch`."""
-        batch, size = self._batch, self.model.spec.n_batch
+        batch, size = self._batch, self._n_batch
         for at in range(0, len(tokens), size):
             piece = tokens[at : at + size]
             batch.n_tokens = len(piece)
@@ -373,3 +387,4 @@ class Session:
                 raise DecodeFaultError(f"llama_decode returned {code}")
             self.model._beat()
             self._held += piece
+        self._edges.append(len(self._held))

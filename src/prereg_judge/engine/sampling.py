@@ -66,7 +66,9 @@ def shape(logits: Floats, decoding: Decoding) -> Floats:
         keep &= probabilities >= decoding.min_p * probabilities[0]
     keep[0] = True
     result = np.zeros(len(logits))
-    result[order[keep]] = softmax(logits[order[keep]] / decoding.temperature)
+    kept = logits[order[keep]]
+    with np.errstate(over="ignore"):  # -inf then, which is what a tiny temperature means
+        result[order[keep]] = softmax((kept - kept[0]) / decoding.temperature)
     return result
 
 

@@ -28,6 +28,7 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 _PARAM = re.compile(r"\s*([a-z_]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\"']*))")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![\w])")
 _OPERATOR = re.compile(r"<=|>=|==|=(?!>)|<|>|in\b")
+_LIMIT = re.compile(r"\.ci_(?:low|high)\b")
 _NAMES = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _DOTS = re.compile(r"\.\.(?!\.)")  # 0...5 could mean two things
 _PARAMS = ("kind", "stratum", "verdict", "to", "pass", "from_run", "from_pass", "reason")
@@ -302,6 +303,10 @@ def _metric(scan: _Scanner) -> dict[str, Any]:
             scan.at = start
             scan.fail(f"`{key}` must be a whole number")
         if scan.word("]"):
+            # A limit may stand behind the brackets, where people look for it.
+            limit = scan.take(_LIMIT)
+            if limit is not None:
+                entry["metric"] += limit.group()
             return entry
         if not scan.word(","):
             scan.fail("expected `,` or `]`")

@@ -25,7 +25,8 @@ def number(value: float) -> str:
 
 def interval(shown: Interval) -> str:
     """An interval with its level and method."""
-    return f"[{number(shown.low)}, {number(shown.high)}] {shown.level:.0%} {_METHODS.get(shown.method, shown.method)}"
+    method = _METHODS.get(shown.method, shown.method)
+    return f"[{number(shown.low)}, {number(shown.high)}] {shown.level:.0%} {method}"
 
 
 def observed(metric: Metric) -> str:

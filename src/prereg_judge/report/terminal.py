@@ -96,17 +96,36 @@ def verdict_text(verdict: Verdict, run: int, runs: Sequence[RunLine]) -> Text:
     return text
 
 
+_SHOWN_BY_GROUP = {"agreement.rate"}
+_SHOWN_CALLS = {"calls.count", "calls.seconds.median", "calls.hangs", "calls.crashes"}
+_SHOWN_CALLS |= {"calls.runaways", "calls.unscored"}
+
+
 def standard_metrics(result: Result) -> list[Metric]:
-    """The numbers that the summary shows without being asked for all."""
-    dull = {"calls.unreadable", "calls.off_menu"}
-    return [
-        m
-        for m in result.summary
-        if not (m.ref.name.startswith("calls.") and m.ref.name.endswith(".rate"))
-        and not (m.ref.name in dull and m.value == 0)
-        and "stratum" not in dict(m.ref.params)
-        and m.undefined not in ("no_labels", "no_items")
-    ]
+    """The numbers that the summary shows without being asked for all.
+
+    A count is left out beside its share (which shows k of n); so is what is zero by rule and
+    what follows from another line.
+    """
+    shares = {(m.ref.name, m.ref.params) for m in result.summary if m.unit == "share"}
+    return [m for m in result.summary if _is_standard(m, shares)]
+
+
+def _is_standard(metric: Metric, shares: set[tuple[str, tuple[tuple[str, str], ...]]]) -> bool:
+    role, _, measure = metric.ref.name.partition(".")
+    params = dict(metric.ref.params)
+    if metric.undefined in ("no_labels", "no_items", "empty_denominator"):
+        return False
+    if role == "calls":
+        return metric.ref.name in _SHOWN_CALLS
+    if "kind" in params:
+        return measure in _SHOWN_BY_GROUP
+    stem = measure.removesuffix(".count")
+    if measure.endswith(".count") and (f"{role}.{stem}.rate", metric.ref.params) in shares:
+        return False
+    follows = "stratum" in params or "to" in params or stem == "ships.any.rate"
+    dull = measure in ("missing.rate", "duplicates.max") and metric.value in (0, 1)
+    return not (follows or dull)
 
 
 def render(result: Result, *, everything: bool = False) -> RenderableType:
