@@ -35,11 +35,12 @@ def canonical_json(value: Any) -> bytes:
     Raises
     ------
     InputError
-        For NaN, infinity, integers beyond 2**53, and values that JSON does not have.
+        For NaN, infinity, integers beyond 2**53, halves of surrogate pairs, and values that
+        JSON does not have.
     """
     try:
         return rfc8785.dumps(nfc(value))
-    except rfc8785.CanonicalizationError as exc:
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as exc:
         raise InputError(Problem(f"cannot be written as canonical JSON: {exc}")) from exc
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from prereg_judge.canon import canonical_json, sha256_bytes
-from prereg_judge.errors import IntegrityError, Problem
+from prereg_judge.errors import InputError, IntegrityError, Problem
 
 GENESIS = "0" * 64
 
@@ -73,9 +73,10 @@ def _check_line(body: bytes, *, head: str, number: int, shown: str) -> dict[str,
 
     try:
         line = json.loads(body)
-    except ValueError as exc:
+        canonical = canonical_json(line)
+    except (ValueError, RecursionError, InputError) as exc:
         raise bad("is not JSON: the file was changed after it was written") from exc
-    if not isinstance(line, dict) or canonical_json(line) != body:
+    if not isinstance(line, dict) or canonical != body:
         raise bad("is not in the form in which it was written: the line was edited")
     if line.get("prev") != head:
         raise bad("does not follow from the line before: a line was edited, dropped or moved")
@@ -149,9 +150,13 @@ def write_synced(path: Path, data: bytes) -> None:
     """Replace a file's content atomically: write beside it, sync, rename, sync the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with beside.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
     _sync_folder(path.parent)

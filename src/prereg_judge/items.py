@@ -116,7 +116,7 @@ def _reject_constant(text: str) -> float:
 
 
 def _no_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    twice = [k for k, n in Counter(k for k, _ in pairs).items() if n > 1]
+    twice = [k for k, n in Counter(nfc(k) for k, _ in pairs).items() if n > 1]
     if twice:
         raise ValueError(f"the key {twice[0]!r} stands twice")
     return dict(pairs)
@@ -131,7 +131,9 @@ def _jsonl_rows(text: str, shown: str) -> Iterator[tuple[int, Any]]:
             row = json.loads(
                 line, parse_constant=_reject_constant, object_pairs_hook=_no_duplicate_keys
             )
-        except ValueError as exc:
+            if "\\u" in line:  # an escape can write half a surrogate pair, which is no text
+                json.dumps(row, ensure_ascii=False).encode()
+        except (ValueError, RecursionError) as exc:
             remedy = "each line must be one JSON object"
             raise InputError(
                 Problem(f"invalid JSON: {exc}", file=shown, line=number, remedy=remedy)
@@ -143,7 +145,7 @@ def _csv_rows(text: str, shown: str) -> Iterator[tuple[int, Any]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
-        twice = [name for name, n in Counter(header).items() if n > 1]
+        twice = [name for name, n in Counter(map(nfc, header)).items() if n > 1]
         if twice:
             raise InputError(Problem(f"the column {twice[0]!r} stands twice", file=shown, line=1))
         for cells in reader:

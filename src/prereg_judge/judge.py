@@ -34,6 +34,9 @@ _SCHEMA_KEYWORDS = frozenset(
     | {"minItems", "maxItems", "minLength", "maxLength", "title", "description"}
 )
 _ALWAYS_DEFINED = frozenset({"rules", "verdicts"})
+# What an expression inside a template can raise beside jinja2's own errors.
+_TEMPLATE_FAULTS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
+_MAX_NUMBER = 2**53  # beyond it, canonical JSON cannot say which number it is
 
 
 class _Strict(BaseModel):
@@ -125,7 +128,7 @@ class Judge:
                 {"role": "system", "content": system.render(**fixed).strip()},
                 {"role": "user", "content": prompt.render(**fixed, **values).strip()},
             ]
-        except TemplateError as exc:
+        except (TemplateError, *_TEMPLATE_FAULTS) as exc:
             problem = Problem(
                 f"the prompt cannot be rendered for row {item.id!r}: {exc}", file=self.file
             )
@@ -153,7 +156,7 @@ class Judge:
         """Read a reply: its verdict, or `unreadable` or `off_menu` with what was wrong."""
         try:
             value = json.loads(text)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             return Parsed(None, "unreadable", f"not JSON: {exc}")
         if not isinstance(value, dict) or self.spec.verdict_field not in value:
             return Parsed(None, "unreadable", f"no field {self.spec.verdict_field!r} in the reply")
@@ -186,7 +189,9 @@ def load_judge(path: Path, *, shown: str) -> Judge:
     """
     if not path.is_file():
         raise InputError(
-            Problem("the judge file does not exist", file=shown, remedy="check the path")
+            Problem(
+                "the judge file does not exist", shown, remedy="check `judge` in the registration"
+            )
         )
     raw = path.read_bytes()
     document = load_yaml(raw, file=shown)
@@ -275,7 +280,9 @@ def _schema_problems(spec: JudgeFile) -> list[Problem]:
             problem(f"{where} uses a keyword that cannot be enforced", remedy, keyword)
     if schema.get("type") != "object" or schema.get("additionalProperties") is not False:
         problem("must be a closed object", "set `type: object`, `additionalProperties: false`")
-    properties = schema.get("properties", {})
+    properties = {n: p for n, p in schema.get("properties", {}).items() if isinstance(p, dict)}
+    for name in schema.get("properties", {}).keys() - properties.keys():
+        problem(f"the field {name!r} has no schema", "say what it is, as in {type: string}")
     if spec.verdict_field not in schema.get("required", []):
         problem("must require the verdict", f"add {spec.verdict_field!r} to `required`")
     verdicts = properties.get(spec.verdict_field, {}).get("enum")
@@ -298,6 +305,18 @@ def _keywords(schema: Any, where: str) -> list[tuple[str, str]]:
     return found + _keywords(schema.get("items"), f"{where}.items")
 
 
+def _unusable(value: Any) -> tuple[str, str] | None:
+    """What is wrong with a field's value and what would do; None where it can be judged."""
+    if isinstance(value, str):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "lacks a field that the prompt uses", "give the row this field as text or a number"
+    if abs(value) < _MAX_NUMBER:  # also false for what is not a number
+        return None
+    remedy = "write it in quotes, as the text that the judge is to see"
+    return "has a number that cannot be recorded exactly", remedy
+
+
 def check_items(judge: Judge, sets: Sequence[ItemSet]) -> list[Problem]:
     """Problems between a judge and item sets: missing fields, labels that are not verdicts."""
     problems = []
@@ -305,17 +324,11 @@ def check_items(judge: Judge, sets: Sequence[ItemSet]) -> list[Problem]:
         for item in item_set.items:
             for name in judge.spec.fields:
                 value = item.fields.get(name)
-                if isinstance(value, bool) or not isinstance(value, str | int | float):
-                    problems.append(
-                        Problem(
-                            f"row {item.id!r} lacks a field that the prompt uses",
-                            file=item_set.file,
-                            line=item.line,
-                            where=name,
-                            found=repr(value) if name in item.fields else "nothing",
-                            remedy="give the row this field as text or a number",
-                        )
-                    )
+                wrong = _unusable(value)
+                if wrong is not None:
+                    what, remedy = f"row {item.id!r} {wrong[0]}", wrong[1]
+                    found = repr(value) if name in item.fields else "nothing"
+                    problems.append(Problem(what, item_set.file, item.line, name, found, remedy))
             if item.label is not None and item.label not in judge.spec.verdicts:
                 problems.append(
                     Problem(

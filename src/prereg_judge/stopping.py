@@ -5,6 +5,7 @@ Pure: knows neither files nor records, and of metrics only the counts of calls.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -47,8 +48,9 @@ class StopWatch:
 
     The metric is counted after each of the first `over_first` calls, over the last `in_every`
     calls (all calls so far while they are fewer, or where `in_every` is None). The first time
-    that the condition holds the rule has tripped, and it stays so. A share is taken of the calls
-    in the window, so in the first windows, which are short, one call weighs more.
+    that the condition holds the rule has tripped, and it stays so. Until a window is full, only
+    a count with a lower limit is looked at: it can but grow, while a share, or a count that must
+    stay above something, would be judged on too few calls.
 
     Raises
     ------
@@ -68,6 +70,14 @@ class StopWatch:
         self._count = count
         self._window: deque[bool] = deque(maxlen=rule.in_every)
         self._state = StopState(rule, 0, None, 0, 0)
+        # A count with a lower limit only can but grow while a window fills.
+        when = rule.when
+        self._growing = not when.ref.name.endswith(".rate") and not math.isfinite(when.high)
+
+    @property
+    def _full(self) -> bool:
+        size = self._state.rule.in_every
+        return size is None or len(self._window) == size
 
     @property
     def state(self) -> StopState:
@@ -85,7 +95,7 @@ class StopWatch:
             counted = self._count.matches(call)
             self._window.append(counted)
             k, n = k + counted, len(self._window)
-            if rule.when.holds(self._count.value(k, n)):
+            if (self._growing or self._full) and rule.when.holds(self._count.value(k, n)):
                 at_call = seen
         self._state = StopState(rule, seen, at_call, k, n)
         return self._state

@@ -7,7 +7,7 @@ are given here too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from prereg_judge.registration.claims import (
@@ -80,8 +80,8 @@ class ClaimOutcome:
         Why it is undefined: the reason of the first metric without a value; None where it is
         not.
     close
-        Whether a registered limit lies strictly inside the interval of its metric. The outcome
-        stands all the same.
+        Whether a registered limit lies inside the interval of its metric, so that the interval
+        holds values of either outcome. The outcome stands all the same.
     note
         What a reader should know beside the outcome.
     """
@@ -165,16 +165,21 @@ def truth(condition: Condition, metrics: Metrics) -> bool | None:
     return None if None in parts else not decisive
 
 
+def _undecided(test: Test, low: float, high: float) -> bool:
+    """Whether an interval holds both values for which a test is true and values for which not."""
+    all_true = test.holds(low) and test.holds(high)  # the true values form an interval
+    bottom, top = max(low, test.low), min(high, test.high)
+    some_true = bottom < top or (bottom == top and test.holds(bottom))
+    return some_true and not all_true
+
+
 def _close_limits(condition: Condition, metrics: Metrics) -> list[str]:
     found = []
     for test in tests_in(condition):
         seen = _metric(metrics, test.ref).interval
-        if seen is not None:
-            found += [
-                f"{limit:g} in {seen.low:.4g}..{seen.high:.4g}"
-                for limit in test.limits
-                if seen.low < limit < seen.high
-            ]
+        if seen is not None and _undecided(test, seen.low, seen.high):
+            limits = " and ".join(f"{x:.15g}" for x in test.limits if seen.low <= x <= seen.high)
+            found.append(f"{limits} in {seen.low:.4g}..{seen.high:.4g}")
     return found
 
 
@@ -194,6 +199,7 @@ def _outcome(
     close = _close_limits(condition, metrics) if true is not None else []
     notes = [f"{CLOSE}: {'; '.join(close)}"] if close else []
     notes += [f"{m.ref} is undefined: {m.note or m.undefined}" for m in lacking]
+    notes += list(dict.fromkeys(m.note for m in named if m.undefined is None and m.note))
     return ClaimOutcome(
         claim.id,
         kind,
@@ -330,3 +336,32 @@ def evaluate(
     statistical, reasons = _word(outcomes, scored)
     word: VerdictWord = "INVALID" if invalid else statistical
     return Verdict(word, statistical, outcomes, (*invalid, *reasons), tuple(invalid))
+
+
+def with_doubts(verdict: Verdict, others: Mapping[str, Verdict]) -> Verdict:
+    """Say beside each claim where its outcome rests on how missing verdicts are read.
+
+    Parameters
+    ----------
+    verdict
+        As registered.
+    others
+        The same claims under other readings, by a clause that completes "if the trials without a
+        verdict ...".
+
+    Returns
+    -------
+    Verdict
+        The same words and outcomes, with a note for every claim that comes out otherwise under
+        another reading. The registered reading decides.
+    """
+    outcomes = []
+    for at, outcome in enumerate(verdict.outcomes):
+        differing = [
+            f"it would be {other.outcomes[at].outcome!r} if the trials without a verdict {how}"
+            for how, other in others.items()
+            if other.outcomes[at].outcome != outcome.outcome
+        ]
+        note = "; ".join([*([outcome.note] if outcome.note else []), *differing])
+        outcomes.append(replace(outcome, note=note or None))
+    return replace(verdict, outcomes=tuple(outcomes))

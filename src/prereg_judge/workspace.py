@@ -99,7 +99,7 @@ def checked_id(ident: str) -> str:
     """Return `ident` if it may name files; `UsageError` otherwise."""
     if not _ID.fullmatch(ident):
         remedy = "use lower-case letters, digits and dashes, at most 64, no path"
-        raise UsageError(Problem("is not a registration id", found=repr(ident), remedy=remedy))
+        raise UsageError(Problem("this cannot be an id", found=repr(ident), remedy=remedy))
     return ident
 
 
@@ -135,7 +135,7 @@ def model_files(workspace: Workspace, written: str) -> tuple[Path, ...]:
 
 def _package_file(written: str) -> Path:
     distribution, _, name = written.removeprefix(PACKAGE_PREFIX).partition("/")
-    remedy = f"pip install {distribution}"
+    remedy = f"install it: `pip install {distribution}`"
     try:
         files = importlib.metadata.distribution(distribution).files or []
     except (importlib.metadata.PackageNotFoundError, ValueError) as exc:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prereg_judge.cli.common import Id, Json, print_json, say, workspace
-from prereg_judge.cli.lock import expectation_table, outlook
+from prereg_judge.cli.lock import expectation_table, outlook, warn_about_offload
 from prereg_judge.flow.prepare import read_inputs, read_model
 from prereg_judge.report.terminal import console
 
@@ -15,6 +15,7 @@ def check(ident: Id, json_out: Json = False) -> None:
     """
     inputs = read_inputs(workspace(), ident)
     model = read_model(inputs)
+    warn_about_offload(inputs)
     trials = sum(1 for _ in inputs.plan())
     if json_out:
         print_json(

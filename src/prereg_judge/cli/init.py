@@ -16,6 +16,7 @@ SHIPPED = (
     "sentinels/customer-service-72.jsonl",
     "data/customer-service-60.jsonl",
 )
+IGNORED = ".lock\n.ledger.lock\nworker.log\n"
 FOLDERS = ("registrations", "runs", "judge", "sentinels")
 
 
@@ -44,6 +45,9 @@ def init(
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(shipped(name), target)
         say(f"wrote    {target}")
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text(IGNORED, encoding="utf-8")
     say(
         f"\nNext: cd {folder} && prereg new my-check --judge {SHIPPED[0]} --sentinel {SHIPPED[1]} "
         "--gguf MODEL.gguf"

@@ -8,12 +8,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from prereg_judge.cli.common import Id, Json, hashing, print_json, say, workspace
+from prereg_judge.engine.inspect import system_info
 from prereg_judge.flow.locking import lock_registration
 from prereg_judge.flow.outlook import outlook
+from prereg_judge.flow.prepare import Inputs
 from prereg_judge.report.terminal import console
 from prereg_judge.workspace import Workspace
 
-__all__ = ["expectation_table", "lock", "lock_and_tell", "outlook"]
+__all__ = ["expectation_table", "lock", "lock_and_tell", "outlook", "warn_about_offload"]
 
 
 def expectation_table(rows: list[dict[str, Any]]) -> Table:
@@ -32,10 +34,21 @@ def expectation_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
+def warn_about_offload(inputs: Inputs) -> None:
+    """Say so when this machine's build cannot do what the registration asks for."""
+    layers = inputs.model.model.n_gpu_layers
+    if layers != 0 and not system_info()["gpu_offload"]:
+        say(
+            f"Warning: n_gpu_layers: {layers} is registered, and llama.cpp as built here has no "
+            "GPU support: `prereg run` will refuse on this machine."
+        )
+
+
 def lock_and_tell(ws: Workspace, ident: str, *, json_out: bool) -> None:
     """Lock and print what was frozen."""
     with hashing("hashing the model") as progress:
         made, inputs, model = lock_registration(ws, ident, progress=progress)
+    warn_about_offload(inputs)
     rows = outlook(inputs)
     if json_out:
         print_json(

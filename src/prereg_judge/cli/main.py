@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import signal
 import sys
+import traceback
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -30,11 +32,12 @@ from prereg_judge.cli import (
     show,
     status,
 )
-from prereg_judge.cli.common import state
+from prereg_judge.cli.common import print_json, state
 from prereg_judge.errors import IntegrityError, PreregError
 from prereg_judge.report.terminal import console
 
 INTERRUPTED = 130
+BUG = 70
 
 app = typer.Typer(
     name="prereg",
@@ -44,6 +47,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # brackets in help texts are meant
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -91,9 +95,14 @@ def main() -> None:
         label = "INVALID" if isinstance(exc, IntegrityError) else "error"
         for problem in exc.problems:
             err.print(f"[bold red]{label}:[/] {escape(str(problem))}", soft_wrap=True)
+        if "--json" in sys.argv:
+            print_json(_error_json(exc))
         sys.exit(exc.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        traceback.print_exc()  # a bug; 1 would read as FAIL
+        sys.exit(BUG)
     except OSError as exc:
         if exc.filename is None and exc.errno is None:
             raise
@@ -102,6 +111,12 @@ def main() -> None:
         text = f"{where}{exc.strerror}. What was recorded before this is safe"
         err.print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
         sys.exit(2)
+
+
+def _error_json(exc: PreregError) -> dict[str, object]:
+    """What `--json` prints instead of a result; INVALID stands where a verdict would."""
+    told: dict[str, object] = {"verdict": "INVALID"} if isinstance(exc, IntegrityError) else {}
+    return {**told, "exit_code": exc.exit_code, "problems": [asdict(p) for p in exc.problems]}
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

@@ -19,7 +19,8 @@ from rich.text import Text
 
 from prereg_judge.cli.common import Id, Json, print_json, say, workspace
 from prereg_judge.errors import Problem, UsageError
-from prereg_judge.flow.running import Finished, Watcher, abandon_run, run_registration
+from prereg_judge.flow.running import abandon_run, run_registration
+from prereg_judge.flow.watching import Finished, Watcher
 from prereg_judge.record.run import AttemptLine
 from prereg_judge.report.terminal import console
 
@@ -113,7 +114,11 @@ class _Shown(Watcher):
 def run(
     ident: Id,
     again: Annotated[
-        bool, typer.Option("--again", help="Start another run, counted, after a finished one.")
+        bool,
+        typer.Option(
+            "--again",
+            help="Start another run, counted, after a finished one. An unfinished run is resumed.",
+        ),
     ] = False,
     abandon: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from prereg_judge.cli.common import Id, Json, print_json, workspace
-from prereg_judge.flow.overview import Standing, standing
+from prereg_judge.flow.overview import RunStanding, Standing, standing
 from prereg_judge.report.terminal import console
 
 
@@ -29,13 +29,20 @@ def as_json(found: Standing) -> dict[str, Any]:
                 "resumed": r.entry.resumed,
                 "done": r.done,
                 "trials": r.trials,
-                "verdict": r.entry.verdict,
+                "verdict": "INVALID" if r.done is None and r.entry.verdict else r.entry.verdict,
                 "folder": r.folder,
                 "missing": r.missing,
             }
             for r in found.runs
         ],
     }
+
+
+def ended_of(run: RunStanding) -> str:
+    """How a run stands in a word or two; what can no longer be read is not a verdict."""
+    if run.done is None and run.entry.state in ("complete", "stopped"):
+        return f"INVALID (was {run.entry.ended})"
+    return run.entry.ended
 
 
 def runs_table(found: Standing) -> Table:
@@ -45,7 +52,7 @@ def runs_table(found: Standing) -> Table:
         table.add_column(name)
     for r in found.runs:
         done = "?" if r.done is None else f"{r.done} of {r.trials}"
-        ended = r.entry.ended + (f": {r.entry.reason}" if r.entry.reason else "")
+        ended = ended_of(r) + (f": {r.entry.reason}" if r.entry.reason else "")
         folder = r.folder + (" (gone)" if r.missing else "")
         table.add_row(str(r.entry.number), r.entry.started_at, done, escape(ended), folder)
     return table

@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from prereg_judge.cli.common import Json, print_json, say, workspace
-from prereg_judge.cli.show import as_json
+from prereg_judge.cli.show import as_json, ended_of
 from prereg_judge.flow.overview import standing
 from prereg_judge.report.terminal import console
 
@@ -28,7 +28,7 @@ def status(json_out: Json = False) -> None:
         last = one.runs[-1] if one.runs else None
         how = "-"
         if last is not None:
-            how = last.entry.ended
+            how = ended_of(last)
             if last.entry.state == "open" and last.done is not None:
                 how += f" ({last.done} of {last.trials})"
         table.add_row(one.id, one.state, str(len(one.runs)), how, escape(one.title))

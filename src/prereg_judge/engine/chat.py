@@ -6,6 +6,7 @@ another one in its place. What could make a prompt change by itself (today's dat
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -101,9 +102,14 @@ def _environment(facts: ModelFacts, settings: TemplateSettings) -> jinja2.Enviro
     env = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )
+    env.filters["tojson"] = _tojson  # jinja's own escapes for HTML
     env.globals["strftime_now"] = strftime_now
     env.globals["raise_exception"] = raise_exception
     return env
+
+
+def _tojson(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def _fold(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:

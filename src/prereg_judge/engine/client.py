@@ -78,6 +78,11 @@ class WorkerClient:
         """Process id of the worker."""
         return self.process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended (it may be stopped)."""
+        return self.process.poll() is None
+
     def ask(
         self, message: dict[str, Any], *, timeout_s: float, heartbeat_s: float | None = None
     ) -> Any:
@@ -119,7 +124,8 @@ class WorkerClient:
             quiet = heartbeat_s is not None and silent > heartbeat_s
             # Looked at once more before giving up: after this process itself was stopped, an
             # answer that has long arrived must not be taken for a hang.
-            if self._connection.poll(0 if late or quiet else _TICK_S):
+            tick = 0 if late or quiet else min(_TICK_S, timeout_s - waited)
+            if self._connection.poll(tick):
                 return self._connection.recv_bytes()
             if late:
                 raise WorkerSilentError(f"no answer within {timeout_s:g} s")

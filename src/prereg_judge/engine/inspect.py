@@ -41,6 +41,11 @@ class Inspector:
         ids: list[list[int]] = self._ask({"op": "tokenize", "texts": list(texts)})
         return ids
 
+    def respell(self, texts: Sequence[str]) -> list[str]:
+        """Texts as they come back from their own tokens: what the model can tell apart."""
+        back: list[str] = self._ask({"op": "respell", "texts": list(texts)})
+        return back
+
     def compile(self, constraint: Constraint) -> str:
         """The constraint's grammar; `EngineError` if it cannot be expressed."""
         return str(self._ask({"op": "compile", "constraint": asdict(constraint)}))

@@ -150,6 +150,15 @@ class Model:
             raise DecodeFaultError(f"the tokenizer refused a text of {len(data)} bytes ({n})")
         return list(buffer[:n])
 
+    def spell(self, tokens: Sequence[int]) -> str:
+        """The text that token ids stand for; bytes that are no UTF-8 become U+FFFD."""
+        size, pieces = 256, []
+        buffer = ctypes.create_string_buffer(size)
+        for token in tokens:
+            n = lib.llama_token_to_piece(self._vocab, token, buffer, size, 0, True)
+            pieces.append(buffer.raw[: max(n, 0)])
+        return b"".join(pieces).decode("utf-8", "replace")
+
     def end_tokens(self) -> list[int]:
         """Every token that ends a reply."""
         return [t for t in range(self.n_vocab) if lib.llama_vocab_is_eog(self._vocab, t)]

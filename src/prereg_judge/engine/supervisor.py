@@ -30,7 +30,7 @@ from prereg_judge.engine.protocol import (
     ModelSpec,
     Reply,
 )
-from prereg_judge.errors import EngineError, Problem
+from prereg_judge.errors import EngineError, IntegrityError, Problem
 
 _START_TRIES = 3
 
@@ -70,6 +70,7 @@ class LlamaBackend:
         self._max_tokens, self._limits, self._log = max_tokens, limits, log
         self._announce = announce
         self._client: WorkerClient | None = None
+        self._file = _identity(spec.path)
 
     def start_pass(self) -> None:
         """Begin a pass from a cleared memory."""
@@ -110,6 +111,10 @@ class LlamaBackend:
         return Failure(reason, detail, time.perf_counter() - started)
 
     def _ready(self) -> WorkerClient:
+        if self._client is not None and not self._client.alive:
+            # It died between calls: no call was in flight, so none is charged with it.
+            self._announce("the worker died while idle; it is replaced")
+            self.close()
         if self._client is None:
             retrying = tenacity.Retrying(
                 retry=tenacity.retry_if_exception_type((WorkerDiedError, WorkerSilentError)),
@@ -130,6 +135,9 @@ class LlamaBackend:
         return self._client
 
     def _start(self) -> WorkerClient:
+        if _identity(self._spec.path) != self._file:
+            what = "the model file was changed or replaced while the run went on"
+            raise IntegrityError(Problem(what, self._spec.path, remedy="bring the file back"))
         client = WorkerClient(log=self._log)
         timeout_s = self._limits.load_timeout_s
         try:
@@ -154,6 +162,12 @@ class LlamaBackend:
         if self._client is not None:
             self._client.kill()
             self._client = None
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    """What changes when a file is replaced or written to, without reading it."""
+    seen = Path(path).stat()
+    return (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
 def attempts(

@@ -64,6 +64,9 @@ class _Server:
             "load": self._load,
             "facts": lambda _: asdict(self._model.facts()),
             "tokenize": lambda m: [self._model.tokenize(text) for text in m["texts"]],
+            "respell": lambda m: [
+                self._model.spell(self._model.tokenize(text)) for text in m["texts"]
+            ],
             "compile": self._compile,
             "session": self._open_session,
             "clear": lambda _: self._session.clear(),

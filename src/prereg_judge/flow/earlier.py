@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from prereg_judge.errors import InputError, Problem
-from prereg_judge.ledger.book import Ledger, run_entries
+from prereg_judge.canon import sha256_file
+from prereg_judge.errors import InputError, IntegrityError, Problem
+from prereg_judge.ledger.book import Ledger, RunEntry, run_entries
 from prereg_judge.record.run import read_plan, read_record
 from prereg_judge.registration.claims import Claims, Condition, tests_in
+from prereg_judge.registration.lock import parse_lock
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.outcomes import EarlierRun
 from prereg_judge.workspace import Workspace
@@ -27,27 +29,35 @@ def earlier_names(claims: Claims) -> list[str]:
     return list(dict.fromkeys(p["from_run"] for p in params if "from_run" in p))
 
 
-def locate(workspace: Workspace, name: str) -> tuple[str, int]:
+def locate(workspace: Workspace, name: str, *, pinned: bool) -> tuple[str, int]:
     """The registration and run number that a `from_run` name means.
+
+    A name without a number means the only finished run there is at the lock. Runs made later have
+    higher numbers, so once locked (`pinned`) it goes on meaning the first.
 
     Raises
     ------
     InputError
         If there is no such finished run, or several and none is named.
     """
+    ident, entry = _entry(workspace, name, pinned)
+    return ident, entry.number
+
+
+def _entry(workspace: Workspace, name: str, pinned: bool) -> tuple[str, RunEntry]:
     ident, _, number = name.partition("/")
     ledger = Ledger(workspace.ledger, workspace.shown(workspace.ledger))
     runs = [r for r in run_entries(ledger.events(ident)) if r.state in ("complete", "stopped")]
     wanted = [r for r in runs if not number or str(r.number) == number]
-    if len(wanted) == 1:
-        return ident, wanted[0].number
+    if len(wanted) == 1 or (wanted and pinned):
+        return ident, wanted[0]
     listed = ", ".join(f"{ident}/{r.number}" for r in runs) or "none"
     what = "is not a finished run" if not wanted else "has several finished runs"
-    remedy = f"finished runs of {ident!r}: {listed}"
+    remedy = f"write ID/N; finished runs of {ident!r}: {listed}"
     raise InputError(Problem(what, where="from_run", found=repr(name), remedy=remedy))
 
 
-def earlier_runs(workspace: Workspace, claims: Claims) -> dict[str, EarlierRun]:
+def earlier_runs(workspace: Workspace, claims: Claims, *, pinned: bool) -> dict[str, EarlierRun]:
     """Read every earlier run that the claims name, by that name.
 
     Raises
@@ -57,19 +67,25 @@ def earlier_runs(workspace: Workspace, claims: Claims) -> dict[str, EarlierRun]:
     IntegrityError
         If its record was changed.
     """
-    return {name: _read(workspace, name) for name in earlier_names(claims)}
+    return {name: _read(workspace, name, pinned) for name in earlier_names(claims)}
 
 
-def _read(workspace: Workspace, name: str) -> EarlierRun:
-    folder = workspace.run(*locate(workspace, name))
-    record = read_record(folder, shown=workspace.shown(folder))
-    if record.manifest is None:
-        what = "the earlier run's record is incomplete"
-        raise InputError(Problem(what, file=workspace.shown(folder)))
+def _read(workspace: Workspace, name: str, pinned: bool) -> EarlierRun:
+    ident, entry = _entry(workspace, name, pinned)
+    folder = workspace.run(ident, entry.number)
+    shown = workspace.shown(folder)
+    record = read_record(folder, shown=shown)
+    manifest = folder / "manifest.json"
+    if record.manifest is None or sha256_file(manifest) != entry.manifest:
+        what = "the earlier run's manifest is not the one that the ledger names"
+        remedy = "restore the run's folder"
+        raise IntegrityError(Problem(what, f"{shown}/{manifest.name}", remedy=remedy))
     verdicts, passes = {}, 0
-    for line in read_plan(folder):
+    for line in read_plan(folder, shown=shown):
         made = record.by_trial.get(line.trial)
         role = "sentinel" if line.set == "sentinel" else "real"
         verdicts[role, line.item, line.pass_no] = made[-1].verdict if made else None
         passes = max(passes, line.pass_no)
-    return EarlierRun(name, passes, verdicts)  # type: ignore[arg-type]
+    lock = parse_lock((folder / "lock.json").read_bytes(), shown=f"{shown}/lock.json")
+    items = {e.role.removeprefix("items."): e.sha256 for e in lock.inputs if "items" in e.role}
+    return EarlierRun(name, passes, verdicts, items)  # type: ignore[arg-type]

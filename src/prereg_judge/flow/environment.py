@@ -41,12 +41,16 @@ def machine() -> dict[str, Any]:
     }
 
 
-def environment(spec: ModelSpec, facts: ModelFacts) -> dict[str, Any]:
-    """`machine` together with the model and how it is loaded."""
-    told = asdict(facts)
+def environment(spec: ModelSpec, facts: ModelFacts, *, written: str) -> dict[str, Any]:
+    """`machine` together with the model and how it is loaded.
+
+    The model is named as the registration writes it, so that a record says nothing about where
+    things lie on this machine.
+    """
+    told = {**asdict(facts), "path": written}
     told["control_texts"] = len(facts.control_texts)
     told["chat_template"] = None if facts.chat_template is None else len(facts.chat_template)
-    return {**machine(), "model": told, "load": asdict(spec)}
+    return {**machine(), "model": told, "load": {**asdict(spec), "path": written}}
 
 
 def gpus() -> list[dict[str, str]]:

@@ -69,16 +69,22 @@ def lock_registration(
     lock = _make_lock(inputs, model, progress)
     data = lock.to_bytes()
     path = workspace.lock(ident)
-    # The ledger first: a lock without its event does not count, and can be written again; the
-    # event names the hash, so the file written after it is the one that was meant.
     pending = path.with_name(path.name + ".pending")
-    write_synced(pending, data)
+
+    def prepare(events: list[Event]) -> None:
+        # The ledger first: a lock without its event does not count, and can be written again;
+        # the event names the hash, so the file put in place after it is the one that was meant.
+        # Written under the ledger's own lock: of two at once, the second must not replace it.
+        _refuse_second_lock(workspace, ident, events)
+        write_synced(pending, data)
+
     ledger.append_after(
-        lambda events: _refuse_second_lock(workspace, ident, events),
+        prepare,
         "registered",
         ident=ident,
         registration=lock.registration.sha256,
         lock=sha256_bytes(data),
+        locked_at=lock.locked_at,
         seen=inputs.model.exposure.seen,
         tool=lock.tool,
     )
@@ -88,10 +94,12 @@ def lock_registration(
 
 def _refuse_second_lock(workspace: Workspace, ident: str, events: list[Event]) -> None:
     made = [e for e in events if e["event"] == "registered"]
+    if not made and workspace.lock(ident).exists():
+        raise IntegrityError(_orphan(workspace, ident))
     if made:
         path = workspace.registration(ident)
         same = path.is_file() and sha256_file(path) == made[-1]["registration"]
-        what = f"{ident!r} was locked at {made[-1]['at']}"
+        what = f"{ident!r} was locked at {made[-1]['locked_at']}"
         if same:
             raise UsageError(Problem(what, remedy=f"go on with `prereg run {ident}`"))
         remedy = "restore the locked text, or register the change under a new id"
@@ -106,8 +114,12 @@ def _make_lock(inputs: Inputs, model: ModelInputs, progress: Progress | None) ->
     for item_set in inputs.sets:
         role: InputRole = "items.sentinel" if item_set.role == "sentinel" else "items.real"
         entries.append(_entry(role, item_set.file, workspace.input(item_set.file)))
+    seen: set[tuple[str, int]] = set()
     for name in earlier_names(inputs.claims):
-        ident, number = locate(workspace, name)
+        ident, number = locate(workspace, name, pinned=False)
+        if (ident, number) in seen:
+            continue
+        seen.add((ident, number))
         manifest = workspace.run(ident, number) / "manifest.json"
         entries.append(_entry("from_run", f"{ident}/{number}", manifest))
     for path in model.files:
@@ -193,8 +205,7 @@ def read_lock(workspace: Workspace, ident: str, events: list[Event]) -> tuple[Lo
     registered = [e for e in events if e["event"] == "registered"]
     if not registered:
         if path.exists():
-            what = "this lock stands in no ledger: it was not made here, or the ledger was changed"
-            raise IntegrityError(Problem(what, shown))
+            raise IntegrityError(_orphan(workspace, ident))
         remedy = f"lock it first: `prereg lock {ident}`"
         raise UsageError(Problem(f"{ident!r} is not locked", remedy=remedy))
     if not path.is_file():
@@ -208,6 +219,12 @@ def read_lock(workspace: Workspace, ident: str, events: list[Event]) -> tuple[Lo
         what = "differs from the lock that the ledger names: it was changed"
         raise IntegrityError(Problem(what, shown, remedy="restore it from git or a copy"))
     return parse_lock(raw, shown=shown), raw
+
+
+def _orphan(workspace: Workspace, ident: str) -> Problem:
+    what = "this lock stands in no ledger: it was not made here, or the ledger was changed"
+    remedy = "restore the ledger from git or a copy"
+    return Problem(what, workspace.shown(workspace.lock(ident)), remedy=remedy)
 
 
 def _file_of(workspace: Workspace, entry: LockedInput | LockedRegistration) -> Path:

@@ -31,7 +31,7 @@ def _row(inputs: Inputs, claim: Band | Prediction) -> dict[str, Any]:
     row |= {"expected": claim.expected, "chance": None, "interval": None, "interval_text": "-"}
     n = row["n"]
     if n is None:
-        row["chance_text"] = "n is not known before the run"
+        row["chance_text"] = "not computed for this metric"
         return row
     scale = n if ref.name.endswith(".rate") else 1
     if claim.expected is not None:

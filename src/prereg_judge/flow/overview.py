@@ -57,8 +57,8 @@ def standing(workspace: Workspace, ident: str) -> Standing:
         title, retries = model.title, model.protocol.hang.retries
     except PreregError as exc:
         problems += [str(p) for p in exc.problems]
-    locked_at = next((e["at"] for e in reversed(events) if e["event"] == "registered"), None)
-    if locked_at is not None:
+    locked_at = next((e["locked_at"] for e in reversed(events) if e["event"] == "registered"), None)
+    if locked_at is not None or workspace.lock(ident).exists():
         state = "locked"
         try:
             open_locked(workspace, ident, with_model=False)
@@ -74,8 +74,8 @@ def _run(workspace: Workspace, ident: str, entry: RunEntry, retries: int) -> Run
     shown = workspace.shown(folder)
     try:
         record = read_record(folder, shown=shown)
-        plan = [line.trial for line in read_plan(folder)]
+        plan = [line.trial for line in read_plan(folder, shown=shown)]
         done = sum(record.is_done(trial, retries=retries) for trial in plan)
         return RunStanding(entry, shown, done, len(plan), False)
-    except (PreregError, OSError, ValueError, TypeError):
+    except (PreregError, OSError):
         return RunStanding(entry, shown, None, 0, not folder.is_dir())

@@ -14,14 +14,15 @@ from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
-from prereg_judge.canon import sha256_bytes, sha256_value
+from prereg_judge.canon import nfc, sha256_bytes, sha256_value
 from prereg_judge.engine.chat import TemplateSettings, render_prompt
 from prereg_judge.engine.inspect import Inspector, inspecting
 from prereg_judge.engine.protocol import Constraint, ModelFacts, ModelSpec
-from prereg_judge.errors import InputError, PreregError, Problem, raise_all
+from prereg_judge.errors import InputError, IntegrityError, PreregError, Problem, raise_all
 from prereg_judge.flow.earlier import earlier_runs
 from prereg_judge.items import ItemSet, load_items
 from prereg_judge.judge import Judge, check_items, load_judge
+from prereg_judge.ledger.book import Ledger
 from prereg_judge.plan import Trial, make_plan
 from prereg_judge.registration.claims import Claims
 from prereg_judge.registration.lint import Facts, lint
@@ -116,6 +117,8 @@ def read_inputs(workspace: Workspace, ident: str) -> Inputs:
     ------
     InputError
         With every problem found, each file's together.
+    IntegrityError
+        If the record of an earlier run that it names was changed.
     """
     path = workspace.known(ident)
     loaded = load_registration(path, shown=workspace.shown(path))
@@ -135,6 +138,8 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str) -> Inputs:
     def collected(read: Callable[[], T]) -> T | None:
         try:
             return read()
+        except IntegrityError:
+            raise
         except PreregError as exc:
             problems.extend(exc.problems)
             return None
@@ -149,7 +154,9 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str) -> Inputs:
         for r, f in named
         if f is not None
     ]
-    earlier = collected(lambda: earlier_runs(workspace, loaded.claims))
+    events = Ledger(workspace.ledger, workspace.shown(workspace.ledger)).events(ident)
+    pinned = any(e["event"] == "registered" for e in events)
+    earlier = collected(lambda: earlier_runs(workspace, loaded.claims, pinned=pinned))
     raise_all(problems)
     sets = tuple(s for s in found if s is not None)
     assert judge is not None
@@ -193,16 +200,16 @@ def _facts(
 def _rows_of_earlier(
     sets: Sequence[ItemSet], earlier: dict[str, EarlierRun], shown: str
 ) -> list[Problem]:
-    """A comparison needs the earlier run's rows to be here under the same ids."""
+    """A comparison pairs rows by id, which is sound only when the item file is the same."""
     problems = []
     for name, run in earlier.items():
         for item_set in sets:
-            ids = {item.id for item in item_set.items}
-            lost = sorted({i for role, i, _ in run.verdicts if role == item_set.role} - ids)
-            if lost:
-                what = f"{len(lost)} rows of the earlier run {name!r} are not in {item_set.file}"
-                remedy = "compare runs over the same rows"
-                problems.append(Problem(what, shown, found=", ".join(lost[:5]), remedy=remedy))
+            before = run.items.get(item_set.role)
+            if before is not None and before != item_set.sha256:
+                what = f"the earlier run {name!r} judged other rows than those of {item_set.file}"
+                remedy = "compare runs over the same, unchanged item file"
+                found = f"SHA-256 {before[:12]} then, {item_set.sha256[:12]} now"
+                problems.append(Problem(what, shown, where="from_run", found=found, remedy=remedy))
     return problems
 
 
@@ -237,6 +244,7 @@ def read_model(inputs: Inputs) -> ModelInputs:
     with inspecting(str(files[0])) as inspector:
         facts = inspector.facts()
         raise_all(_control_tokens(inputs, facts))
+        raise_all(_lost_characters(inputs, inspector))
         rendered = _render(inputs, facts)
         grammar = inspector.compile(inputs.constraint)
         ids = inspector.tokenize([text for _, _, text in rendered])
@@ -248,7 +256,7 @@ def read_model(inputs: Inputs) -> ModelInputs:
         for (role, (item_id, order), text), t in zip(rendered, ids, strict=True)
     }
     raise_all(_unfit(inputs, prompts, facts))
-    cuts = _shared_cuts([p.tokens for p in prompts.values()])
+    cuts = shared_cuts([p.tokens for p in prompts.values()])
     return ModelInputs(
         files, facts, grammar, prompts, cuts if model.protocol.prefix == "shared" else ()
     )
@@ -288,6 +296,28 @@ def _control_tokens(inputs: Inputs, facts: ModelFacts) -> list[Problem]:
         for item in item_set.items
         for name in inputs.judge.spec.fields
         if (match := pattern.search(str(item.fields[name])))
+    ]
+
+
+def _lost_characters(inputs: Inputs, inspector: Inspector) -> list[Problem]:
+    """Items with characters that this model's vocabulary cannot write, and so would not see."""
+    names = inputs.judge.spec.fields
+    used = {c for s in inputs.sets for i in s.items for n in names for c in str(i.fields[n])}
+    rare = sorted(c for c in used if not c.isascii() or not c.isprintable())
+    lost = {c for c, back in zip(rare, inspector.respell(rare), strict=True) if c not in nfc(back)}
+    return [
+        Problem(
+            f"row {item.id!r} holds a character that this model cannot read",
+            file=item_set.file,
+            line=item.line,
+            where=name,
+            found=", ".join(f"U+{ord(c):04X}" for c in sorted(lost.intersection(text))),
+            remedy="write it differently: the model would be shown the text without it",
+        )
+        for item_set in inputs.sets
+        for item in item_set.items
+        for name in names
+        if lost.intersection(text := str(item.fields[name]))
     ]
 
 
@@ -344,7 +374,7 @@ def _unfit(
     return problems
 
 
-def _shared_cuts(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def shared_cuts(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """Where the beginning common to all prompts ends; at least one token stays for each."""
     if len(prompts) < 2:
         return ()

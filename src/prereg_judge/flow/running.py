@@ -6,11 +6,8 @@ before the next one is made. A killed process loses at most the call in flight.
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -18,11 +15,19 @@ from filelock import FileLock, Timeout
 from prereg_judge import clock
 from prereg_judge.canon import canonical_json, sha256_bytes
 from prereg_judge.chain import write_synced
-from prereg_judge.engine.protocol import Backend, Call, Decoding, Failure, Reply
+from prereg_judge.engine.protocol import Backend, Call, Reply
 from prereg_judge.engine.supervisor import Limits, LlamaBackend, attempts
 from prereg_judge.errors import IntegrityError, Problem, UsageError
+from prereg_judge.flow.calls import attempt_line, decoding_of, seed_for
 from prereg_judge.flow.environment import environment
-from prereg_judge.flow.locking import Locked, check_derived, ledger_of, open_locked
+from prereg_judge.flow.evidence import run_problems
+from prereg_judge.flow.locking import (
+    Locked,
+    check_derived,
+    ledger_of,
+    open_locked,
+    read_lock,
+)
 from prereg_judge.flow.prepare import (
     Inputs,
     ModelInputs,
@@ -31,7 +36,7 @@ from prereg_judge.flow.prepare import (
     read_model,
 )
 from prereg_judge.flow.views import call_view
-from prereg_judge.judge import Judge, Parsed, read_reply
+from prereg_judge.flow.watching import Finished, Watcher
 from prereg_judge.ledger.book import RunEntry, run_entries
 from prereg_judge.plan import Trial
 from prereg_judge.record.run import (
@@ -41,50 +46,13 @@ from prereg_judge.record.run import (
     PromptLine,
     Record,
     check_against_plan,
+    lines_data,
     read_record,
     write_lines,
     write_manifest,
 )
-from prereg_judge.registration.schema import Registration, Seeded
 from prereg_judge.verdict import StopWatch
 from prereg_judge.workspace import Workspace
-
-_SEED_BITS = 53  # the largest integers that JSON numbers hold exactly
-
-
-class Watcher:
-    """Told what happens during a run; the command line shows it. The default shows nothing.
-
-    Agreement and verdicts are not told: nobody should watch the number they registered.
-    """
-
-    def begin(self, run: int, total: int, done: int, resumed: bool) -> None:
-        """A run begins, or goes on with `done` of `total` trials recorded."""
-
-    def calling(self, trial: str) -> None:
-        """An attempt is about to be made."""
-
-    def attempted(self, line: AttemptLine, finished: bool) -> None:
-        """An attempt was recorded; `finished` says whether its trial is done."""
-
-    def announce(self, text: str) -> None:
-        """Something worth a line happened."""
-
-    def hashed(self, n_bytes: int) -> None:
-        """So many more bytes of the model were hashed."""
-
-
-@dataclass(frozen=True)
-class Finished:
-    """How a run ended."""
-
-    number: int
-    folder: Path
-    status: str
-    stopped_by: str | None
-    trials: int
-    attempts: int
-
 
 MakeBackend = Callable[[Inputs, ModelInputs, Path, Callable[[str], None]], Backend]
 
@@ -104,20 +72,6 @@ def llama_backend(
         log=log,
         announce=announce,
     )
-
-
-def decoding_of(registered: Registration) -> Decoding:
-    """The engine's decoding settings."""
-    values = registered.protocol.decoding.model_dump(exclude={"seed"})
-    return Decoding(**values)
-
-
-def seed_for(registered: Registration) -> int | None:
-    """The seed of the next attempt: fresh entropy, the registered seed, or none (greedy)."""
-    decoding = registered.protocol.decoding
-    if decoding.mode == "greedy":
-        return None
-    return decoding.seed if isinstance(decoding, Seeded) else secrets.randbits(_SEED_BITS)
 
 
 def run_registration(
@@ -151,6 +105,7 @@ def run_registration(
     """
     watcher = watcher or Watcher()
     workspace.known(ident)
+    read_lock(workspace, ident, ledger_of(workspace).events(ident))
     with _alone(workspace, ident):
         locked = open_locked(workspace, ident, with_model=True, progress=watcher.hashed)
         entry = _choose(workspace, ident, run_entries(locked.events), again=again)
@@ -275,7 +230,17 @@ class _Run:
     def _open(self, entry: RunEntry | None) -> tuple[int, Path, Record]:
         if entry is not None:
             folder = self.workspace.run(self.ident, entry.number)
-            record = read_record(folder, shown=self.workspace.shown(folder))
+            shown = self.workspace.shown(folder)
+            record = read_record(folder, shown=shown)
+            problems = run_problems(self.locked, entry, record, shown=shown)
+            prompts = folder / "prompts.jsonl"
+            if not prompts.is_file() or prompts.read_bytes() != lines_data(self._prompts()):
+                problems.append(
+                    Problem("are not the prompts of the lock", f"{shown}/{prompts.name}")
+                )
+            if problems:
+                raise IntegrityError(*problems)
+            check_against_plan(record, retries=self.retries, shown=shown)
             self.ledger.append("run_resumed", ident=self.ident, run=entry.number, head=record.head)
             return entry.number, folder, record
         entries = run_entries(self.locked.events)
@@ -295,13 +260,10 @@ class _Run:
         """Write everything that is known before the first call; return the plan's hash."""
         write_synced(folder / "registration.yaml", self.inputs.loaded.raw)
         write_synced(folder / "lock.json", self.locked.lock_bytes)
-        prompts = {p.sha256: p for p in self.model.prompt_of.values()}.values()
-        write_lines(
-            folder / "prompts.jsonl",
-            (PromptLine(p.sha256, p.text, len(p.tokens), p.ids_sha256) for p in prompts),
-        )
+        write_lines(folder / "prompts.jsonl", self._prompts())
         spec = model_spec(self.registered, self.model.files[0])
-        data = canonical_json(environment(spec, self.model.facts)) + b"\n"
+        written = self.registered.model.gguf
+        data = canonical_json(environment(spec, self.model.facts, written=written)) + b"\n"
         write_synced(folder / "environment.json", data)
         return write_lines(
             folder / "plan.jsonl",
@@ -310,6 +272,10 @@ class _Run:
                 for t in self.inputs.plan()
             ),
         )
+
+    def _prompts(self) -> list[PromptLine]:
+        distinct = {p.sha256: p for p in self.model.prompt_of.values()}.values()
+        return [PromptLine(p.sha256, p.text, len(p.tokens), p.ids_sha256) for p in distinct]
 
     def _prompt(self, trial: Trial) -> str:
         return self.model.prompt_of[trial.set, trial.item.id, trial.order].sha256
@@ -353,17 +319,14 @@ class _Run:
 
         left = self.retries - made
         tries = attempts(backend, make_call, retries=left)
-        started = time.perf_counter()
         for call, result in tries:
             made += 1
-            seconds = time.perf_counter() - started
             line = attempt_line(
                 trial,
                 made,
                 call,
                 result,
                 prompt=prompt.sha256,
-                seconds=seconds,
                 judge=self.inputs.judge,
             )
             writer.attempt(line)
@@ -372,7 +335,6 @@ class _Run:
             stopped = self._watch(line)
             if stopped is not None:
                 return stopped
-            started = time.perf_counter()
         return None
 
     def _finish(self, number: int, folder: Path, status: str) -> Finished:
@@ -394,47 +356,3 @@ class _Run:
             record.manifest["trials"],
             len(record.attempts),
         )
-
-
-def attempt_line(
-    trial: Trial,
-    number: int,
-    call: Call,
-    result: Reply | Failure,
-    *,
-    prompt: str,
-    seconds: float,
-    judge: Judge,
-) -> AttemptLine:
-    """The record of one attempt: what came, and the verdict or the reason for having none."""
-    if isinstance(result, Failure):
-        read = Parsed(None, result.reason, result.detail)
-    else:
-        read = read_reply(judge, text=result.text, finish=result.finish)
-    line = AttemptLine(
-        index=trial.index,
-        trial=trial.key,
-        attempt=number,
-        prompt=prompt,
-        seed=call.seed,
-        verdict=read.verdict,
-        unscored=read.unscored,
-        detail=read.detail,
-        text=None,
-        seconds=round(seconds, 6),
-        at=clock.now(),
-        batch=(trial.index,),
-    )
-    if isinstance(result, Failure):
-        return line
-    return replace(
-        line,
-        text=result.text,
-        tokens=result.tokens,
-        finish=result.finish,
-        n_prompt=result.n_prompt,
-        n_reused=result.n_reused,
-        n_forced=result.n_forced,
-        n_sampled=result.n_sampled,
-        allowed_mass=result.allowed_mass,
-    )

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from prereg_judge import clock
 from prereg_judge.chain import ChainWriter, read_chain
+from prereg_judge.errors import IntegrityError, Problem
 
 EventName = Literal[
     "registered", "run_started", "run_resumed", "run_finished", "run_aborted", "scored"
@@ -38,7 +39,19 @@ class Ledger:
             If a line was edited, dropped or moved.
         """
         lines = read_chain(self.path, shown=self.shown).lines
-        return [e for e in lines if ident is None or e.get("id") == ident]
+        events = [e for e in lines if ident is None or e.get("id") == ident]
+        wrong = impossible(events) if ident is not None else None
+        if wrong is not None:
+            remedy = "restore the ledger from git or a copy"
+            what = f"the ledger's events of {ident!r} contradict each other: {wrong}"
+            raise IntegrityError(Problem(what, self.shown, remedy=remedy))
+        return events
+
+    @property
+    def heads(self) -> frozenset[str]:
+        """The hashes of all lines."""
+        chain = read_chain(self.path, shown=self.shown)
+        return frozenset([*(line["prev"] for line in chain.lines), chain.head])
 
     @property
     def head(self) -> str:
@@ -112,3 +125,49 @@ def run_entries(events: list[Event]) -> list[RunEntry]:
             elif name == "scored":
                 run["verdict"] = event["verdict"]
     return [RunEntry(**run) for _, run in sorted(runs.items())]
+
+
+_AFTER: dict[str, frozenset[str]] = {
+    "run_started": frozenset({"none", "ended"}),
+    "run_resumed": frozenset({"open"}),
+    "run_finished": frozenset({"open"}),
+    "run_aborted": frozenset({"open"}),
+    "scored": frozenset({"finished"}),
+}
+_THEN = {"run_started": "open", "run_finished": "finished", "run_aborted": "aborted"}
+_VERDICTS = frozenset({"PASS", "FAIL", "REFUTED", "STOPPED", "INVALID", "INCONCLUSIVE"})
+
+
+def impossible(events: list[Event]) -> str | None:
+    """The first thing in one registration's events that this tool cannot have written.
+
+    A registration is locked once; runs are numbered 1, 2, ... and one begins only when the one
+    before has ended; a run is resumed, finished or given up only while it is open, and scored
+    only when finished. None where all is in order.
+    """
+    state: dict[int, str] = {}
+    locked = False
+    for event in events:
+        name, number = event.get("event"), event.get("run")
+        if name == "registered":
+            if locked or not all(isinstance(event.get(k), str) for k in ("lock", "locked_at")):
+                return "it is registered a second time, or without its lock"
+            locked = True
+            continue
+        if name not in _AFTER or not isinstance(number, int) or not locked:
+            return f"an event {name!r} of run {number!r} has no place there"
+        last = len(state)
+        was = state.get(number, "none")
+        if name == "run_started":
+            before = state.get(last, "ended")
+            fits = number == last + 1 and before in ("ended", "finished", "aborted")
+        else:
+            fits = was in _AFTER[name]
+        if name == "run_finished":
+            fits = fits and event.get("status") in ("complete", "stopped")
+        if name == "scored":
+            fits = fits and event.get("verdict") in _VERDICTS
+        if not fits:
+            return f"{name} of run {number} does not fit what stands before it"
+        state[number] = _THEN.get(name, was)
+    return None

@@ -64,7 +64,8 @@ class AttemptLine:
     """One call made for a trial.
 
     `text` and `tokens` are the reply as it came, None where none came; exactly one of `verdict`
-    and `unscored` is set. `seconds` is the time the caller waited. `at` is when it ended.
+    and `unscored` is set. `seconds` is the time of the call without loading the model; `at` is when
+    it ended.
     """
 
     index: int
@@ -90,10 +91,14 @@ class AttemptLine:
 
 @dataclass(frozen=True)
 class Record:
-    """A run as read: attempts in the order in which they were made, and the notes between."""
+    """A run as read: attempts in the order in which they were made, and the notes between.
+
+    `head` is the hash of the last line; `heads` the hashes of all lines, and of none.
+    """
 
     folder: Path
     head: str
+    heads: frozenset[str]
     attempts: tuple[AttemptLine, ...]
     notes: tuple[dict[str, Any], ...] = ()
     manifest: dict[str, Any] | None = None
@@ -107,18 +112,35 @@ class Record:
         return made[-1].unscored not in INFRASTRUCTURE or len(made) > retries
 
 
+def lines_data(lines: Iterable[Any]) -> bytes:
+    """Dataclass lines as canonical JSON Lines."""
+    return b"".join(canonical_json(asdict(line)) + b"\n" for line in lines)
+
+
 def write_lines(path: Path, lines: Iterable[Any]) -> str:
     """Write dataclass lines as canonical JSON Lines, synced; return the hash of the bytes."""
-    data = b"".join(canonical_json(asdict(line)) + b"\n" for line in lines)
+    data = lines_data(lines)
     write_synced(path, data)
     return sha256_bytes(data)
 
 
-def read_plan(folder: Path) -> Iterator[PlanLine]:
-    """Yield a run's planned trials in order."""
-    with (folder / "plan.jsonl").open("rb") as stream:
-        for line in stream:
-            yield PlanLine(**json.loads(line))
+def read_plan(folder: Path, *, shown: str) -> Iterator[PlanLine]:
+    """Yield a run's planned trials in order.
+
+    Raises
+    ------
+    IntegrityError
+        If the file is missing or is not a plan.
+    """
+    file = f"{shown}/plan.jsonl"
+    try:
+        with (folder / "plan.jsonl").open("rb") as stream:
+            for line in stream:
+                yield PlanLine(**json.loads(line))
+    except FileNotFoundError as exc:
+        raise IntegrityError(Problem("the file is missing from the run", file)) from exc
+    except (ValueError, TypeError) as exc:
+        raise IntegrityError(Problem("is not a plan: it was changed", file)) from exc
 
 
 class AttemptWriter:
@@ -164,23 +186,34 @@ def read_record(folder: Path, *, shown: str) -> Record:
     """
     chain = read_chain(folder / "attempts.jsonl", shown=f"{shown}/attempts.jsonl")
     attempts, notes, by_trial = [], [], {}  # type: ignore[var-annotated]
-    for line in chain.lines:
-        values = {k: v for k, v in line.items() if k not in ("event", "prev")}
+    for number, line in enumerate(chain.lines, start=1):
         if line.get("event") != "attempt":
             notes.append(line)
             continue
-        values.update({name: None for name in _OPTIONAL if name not in values})
-        for name in ("tokens", "batch"):
-            if name in values:
-                values[name] = tuple(values[name])
-        attempt = AttemptLine(**values)
+        attempt = _attempt_of(line, number=number, shown=shown)
         attempts.append(attempt)
         by_trial.setdefault(attempt.trial, []).append(attempt)
     manifest = _read_manifest(folder, shown)
     if manifest is not None and chain.torn:
         what = "bytes were added after the run was finished"
         raise IntegrityError(Problem(what, file=f"{shown}/attempts.jsonl"))
-    return Record(folder, chain.head, tuple(attempts), tuple(notes), manifest, by_trial)
+    heads = frozenset([*(line["prev"] for line in chain.lines), chain.head])
+    return Record(folder, chain.head, heads, tuple(attempts), tuple(notes), manifest, by_trial)
+
+
+def _attempt_of(line: dict[str, Any], *, number: int, shown: str) -> AttemptLine:
+    values = {k: v for k, v in line.items() if k not in ("event", "prev")}
+    values.update({name: None for name in _OPTIONAL if name not in values})
+    try:
+        for name in ("tokens", "batch"):
+            if name in values:
+                values[name] = tuple(values[name])
+        attempt = AttemptLine(**values)
+        hash(attempt)  # a list or an object where a plain value belongs
+    except TypeError as exc:
+        what = "is not an attempt as this tool writes it: the line was edited"
+        raise IntegrityError(Problem(what, f"{shown}/attempts.jsonl", number)) from exc
+    return attempt
 
 
 def _read_manifest(folder: Path, shown: str) -> dict[str, Any] | None:
@@ -225,7 +258,7 @@ def check_against_plan(record: Record, *, retries: int, shown: str) -> list[str]
         or follows one that already ended its trial.
     """
     file = f"{shown}/attempts.jsonl"
-    plan = {line.trial: line for line in read_plan(record.folder)}
+    plan = {line.trial: line for line in read_plan(record.folder, shown=shown)}
     problems = []
     for trial, made in record.by_trial.items():
         planned = plan.get(trial)

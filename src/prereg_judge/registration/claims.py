@@ -48,15 +48,15 @@ class Test:
 
     def __str__(self) -> str:
         if self.low == self.high:
-            return f"{self.ref} = {self.low:g}"
+            return f"{self.ref} = {self.low:.15g}"
         if math.isfinite(self.low) and math.isfinite(self.high):
             if not (self.low_open or self.high_open):
-                return f"{self.ref} in {self.low:g}..{self.high:g}"
+                return f"{self.ref} in {self.low:.15g}..{self.high:.15g}"
             left, right = "<" if self.low_open else "<=", "<" if self.high_open else "<="
-            return f"{self.low:g} {left} {self.ref} {right} {self.high:g}"
+            return f"{self.low:.15g} {left} {self.ref} {right} {self.high:.15g}"
         if math.isfinite(self.low):
-            return f"{self.ref} {'>' if self.low_open else '>='} {self.low:g}"
-        return f"{self.ref} {'<' if self.high_open else '<='} {self.high:g}"
+            return f"{self.ref} {'>' if self.low_open else '>='} {self.low:.15g}"
+        return f"{self.ref} {'<' if self.high_open else '<='} {self.high:.15g}"
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class StopRule:
     """A condition on counts of calls that ends collection.
 
     With `in_every` = w and `over_first` = m the metric is counted in every window of w calls in
-    succession among the first m calls (fewer than w calls so far make one window); without
-    them, over all calls so far.
+    succession among the first m calls; without them, over all calls so far. A count with a lower
+    limit trips as soon as it is reached, though the first window is not yet full.
     """
 
     id: str

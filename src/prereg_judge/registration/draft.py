@@ -23,7 +23,8 @@ _INTRO = """\
 # Lines that begin with # are comments. Nothing here has a hidden default.
 """
 
-_BAND_NOTE = "Intervals in which metrics must lie, both limits included; a value outside is FAIL."
+_BAND_NOTE = "Intervals in which metrics must lie, limits included; outside is FAIL. `expected`,"
+_BAND_NOTE += " your own guess, is optional: the lock then says how likely a pass is."
 _PREDICTION_NOTE = "Expectations: exactly one of at_least, at_most, between; `failed` is FAIL."
 _REFUTER_NOTE = "Conditions (lt le gt ge eq between; all, any) that refute the account if true."
 _STOP_NOTE = "Conditions on counts of calls that end collection; in_every: a window of calls."
@@ -33,7 +34,7 @@ _DECISION_NOTE = "What will be done, decided now: if the condition is true, then
 _CLAIMS: dict[str, tuple[str, str]] = {
     "bands": (
         _BAND_NOTE,
-        "  - {id: agree, metric: sentinel.agreement.count, between: [58, 68]}\n",
+        "  - {id: agree, metric: sentinel.agreement.count, between: [58, 68], expected: 63}\n",
     ),
     "predictions": (
         _PREDICTION_NOTE,
@@ -225,7 +226,7 @@ def _protocol(values: DraftValues) -> str:
             "When a call counts as hung, and how often a failed call is made again.",
             "write a mapping, as {call_timeout_s: 120, retries: 1}",
         )
-        + "\n# A trial without a verdict: disagree = counts as a disagreement; exclude = its item\n"
+        + "\n# A trial without a verdict: disagree = counts as a disagreement; exclude = its row\n"
         + _entry(
             "missing",
             values.missing,
@@ -253,7 +254,7 @@ def _claim(claim: Mapping[str, Any]) -> str:
 
 
 def _tail(values: DraftValues) -> str:
-    text = "# What had been seen before this was written; the ledger adds what it knows.\n"
+    text = "# What had been seen before this was written, in your own words.\n"
     text += "exposure:\n" + _entry(
         "seen", values.seen, "In words: earlier runs, tables, anything.", indent=2
     )

@@ -259,7 +259,8 @@ class Registration(Strict):
         Missing,
         Field(
             description="A trial without a verdict: `disagree` = counts as a disagreement; "
-            "`exclude` = its item is left out; `undefined` = the metric has no value."
+            "`exclude` = its row is left out of metrics that use it; "
+            "`undefined` = they have no value."
         ),
     ]
     bands: Annotated[

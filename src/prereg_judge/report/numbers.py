@@ -17,10 +17,16 @@ _METHODS = {"wilson": "Wilson", "wilson, times n": "Wilson × n"}
 
 
 def number(value: float) -> str:
-    """A value: whole numbers whole, others to four significant digits, never as a power."""
+    """A value: whole numbers whole, shares to four decimals, others to two; never as a power.
+
+    What is not whole is never rounded to 0 or 1: it reads `<0.0001` or `>0.9999`.
+    """
     if float(value).is_integer():
         return str(int(value))
-    return f"{value:.4f}".rstrip("0") if abs(value) < 1 else f"{value:.2f}"
+    if abs(value) >= 1:
+        return f"{value:.2f}"
+    text = f"{value:.4f}".rstrip("0")
+    return {"0.": "<0.0001", "1.": ">0.9999"}.get(text, text)
 
 
 def interval(shown: Interval) -> str:
@@ -35,9 +41,14 @@ def observed(metric: Metric) -> str:
         reason = _WORDS.get(metric.undefined or "", metric.undefined or "")
         return f"undefined: {metric.note or reason}"
     text = number(metric.value)
-    if metric.unit == "share" and metric.k is not None:
+    side = {"ci_low": "lower", "ci_high": "upper"}.get(metric.ref.name.rpartition(".")[2])
+    if side is not None:
+        text += f", the {side} limit"
+        text += f" of {metric.k}/{metric.n}" if metric.k is not None else ""
+        text += metric.method[metric.method.rfind(" (") :] if "(" in metric.method else ""
+    elif metric.unit == "share" and metric.k is not None:
         text = f"{metric.k}/{metric.n} = {text}"
-    elif metric.k is not None and metric.n is not None:
+    elif metric.k is not None and metric.n is not None and metric.interval is not None:
         text = f"{text} of {metric.n}"
     elif metric.n is not None:
         text = f"{text} {metric.unit} (n = {metric.n})"

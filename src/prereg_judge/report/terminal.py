@@ -5,6 +5,7 @@ Every outcome reads without colour; colour only repeats it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -34,8 +35,8 @@ def claims_table(outcomes: Sequence[ClaimOutcome]) -> Table:
     """Claim by claim: what was registered, what was observed, the outcome."""
     table = Table(title="Claims", title_justify="left", title_style="bold", expand=False)
     table.add_column("claim")
-    table.add_column("registered", ratio=2)
-    table.add_column("observed", ratio=2)
+    table.add_column("registered", ratio=2, overflow="fold")
+    table.add_column("observed", ratio=2, overflow="fold")
     table.add_column("outcome")
     for outcome in outcomes:
         seen = "\n".join(observed(m) for m in outcome.metrics)
@@ -60,17 +61,17 @@ def metrics_table(metrics: Sequence[Metric]) -> Table:
     return table
 
 
-def transition_table(shown: TransitionTable) -> Table:
+def transition_table(shown: TransitionTable) -> RenderableType:
     """First-pass verdicts (rows) against those of a later pass (columns)."""
     names = ["(no verdict)" if v is None else v for v in shown.verdicts]
-    title = f"{shown.set}: pass {shown.first} (down) against pass {shown.later} (across)"
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table()
     table.add_column(f"n = {shown.n}")
     for name in names:
         table.add_column(escape(name), justify="right")
     for name, row in zip(names, shown.counts, strict=True):
         table.add_row(escape(name), *map(str, row))
-    return table
+    title = f"{shown.set}: pass {shown.first} (down) against pass {shown.later} (across)"
+    return Group(Text(title, style="bold"), table)
 
 
 def history(run: int, runs: Sequence[RunLine]) -> str:
@@ -149,8 +150,5 @@ def render(result: Result, *, everything: bool = False) -> RenderableType:
 def console(*, stderr: bool = False) -> Console:
     """A console that stays readable when it is not a terminal."""
     made = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    return (
-        made
-        if made.is_terminal
-        else Console(stderr=stderr, highlight=False, width=max(made.width, 118))
-    )
+    wide = made.is_terminal or "COLUMNS" in os.environ
+    return made if wide else Console(stderr=stderr, highlight=False, width=max(made.width, 118))

@@ -176,14 +176,16 @@ def call_metric(data: StudyInput, ref: MetricRef) -> Metric:
             most = max(per_trial.values())
             return Metric(ref, float(most), spec.unit, spec.summary, n=len(per_trial))
         case "calls.seconds.median" | "calls.seconds.mean" | "calls.seconds.max":
-            return _seconds(ref, spec, [call.seconds for call in data.calls])
+            cut = sum(call.unscored == "hang" for call in data.calls)
+            return _seconds(ref, spec, [call.seconds for call in data.calls], cut=cut)
     count = call_count(ref)
     if count is None:
         return not_computed(ref, note=f"reason is none of {', '.join(UNSCORED)}")
     return counted(ref, spec, k=sum(map(count.matches, data.calls)), n=n)
 
 
-def _seconds(ref: MetricRef, spec: MetricSpec, seconds: list[float]) -> Metric:
+def _seconds(ref: MetricRef, spec: MetricSpec, seconds: list[float], *, cut: int) -> Metric:
+    """A summary of durations; `cut` of them ended at the time-out and were longer in truth."""
     limits: tuple[float, float] | None = None
     method = ""
     match ref.name.rpartition(".")[2]:
@@ -192,8 +194,9 @@ def _seconds(ref: MetricRef, spec: MetricSpec, seconds: list[float]) -> Metric:
             limits = median_interval(seconds, level=LEVEL)
         case "mean":
             value, method = statistics.fmean(seconds), "t"
-            limits = mean_interval(seconds, level=LEVEL)
+            limits = mean_interval(seconds, level=LEVEL) if not cut else None
         case _:
             value = max(seconds)
     interval = Interval(*limits, LEVEL, method) if limits else None
-    return Metric(ref, value, spec.unit, spec.summary, n=len(seconds), interval=interval)
+    note = f"{cut} of {len(seconds)} ended at the time-out" if cut else None
+    return Metric(ref, value, spec.unit, spec.summary, n=len(seconds), interval=interval, note=note)

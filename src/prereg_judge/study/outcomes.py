@@ -7,7 +7,7 @@ elsewhere can be scored by the same code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from prereg_judge.words import Missing, Order, SetRole, Unscored
 
@@ -64,12 +64,14 @@ class CallView:
 class EarlierRun:
     """The verdicts of a run that was locked in as a point of comparison.
 
-    `verdicts` maps (item set, item id, pass) to the verdict, None where there was none.
+    `verdicts` maps (item set, item id, pass) to the verdict, None where there was none; `items`
+    maps an item set's role to the hash of its file.
     """
 
     name: str
     passes: int
     verdicts: Mapping[tuple[SetRole, str, int], str | None]
+    items: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,3 +88,26 @@ class StudyInput:
     missing: Missing
     decoding: str
     earlier: Mapping[str, EarlierRun]
+
+
+def agreeing(data: StudyInput) -> StudyInput:
+    """The same run as if every trial without a verdict had agreed with the rest of its row.
+
+    A missing verdict becomes the row's first given one; a row without any keeps its gaps. Used to
+    say how far a result rests on what is missing, never as a result.
+    """
+    given: dict[tuple[SetRole, str, Order], str] = {}
+    for key in sorted(data.outcomes, key=lambda k: k.pass_no):
+        verdict = data.outcomes[key].verdict
+        if verdict is not None:
+            given.setdefault((key.set, key.item_id, key.order), verdict)
+    filled = dict(data.outcomes)
+    for item in data.items:
+        for order in data.orders:
+            verdict = given.get((item.set, item.id, order))
+            for number in range(1, data.passes + 1):
+                key = TrialKey(item.set, item.id, order, number)
+                was = filled.get(key)
+                if verdict is not None and (was is None or was.verdict is None):
+                    filled[key] = Outcome(verdict, None, was.attempts if was else 0)
+    return replace(data, outcomes=filled)

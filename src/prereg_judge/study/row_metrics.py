@@ -40,14 +40,14 @@ _COUNTED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         (),
     ),
     "wrong_repeated": (
-        "Rows that are wrong in every pass, of all labelled rows: with two verdicts, the errors "
-        "that a second pass cannot find.",
+        "Rows with the same wrong verdict in every pass, of all labelled rows: the errors that a "
+        "second pass cannot find.",
         (),
         (),
     ),
     "wrong_found": (
-        "Rows that are wrong in some pass and whose passes differ, of all labelled rows: the "
-        "errors that a second pass shows.",
+        "Rows whose given verdicts differ, so that at least one is wrong, of all labelled rows: "
+        "the errors that a second pass shows. A hang is no error.",
         (),
         (),
     ),
@@ -203,7 +203,7 @@ def _count(
             return undefined("nothing_scored", f"no row has a verdict in pass {number}")
     if missing == "undefined" and (_gaps(rows, question) or _earlier_gaps(rows, question)):
         return undefined("missing_verdict")
-    rows = [r for r in rows if question.within(r)]
+    rows_before = rows = [r for r in rows if question.within(r)]
     if missing == "exclude":
         rows = [r for r in rows if all(r.at(p) is not None for p in question.uses)]
     rows = [r for r in rows if question.eligible(r)]
@@ -213,6 +213,12 @@ def _count(
     if all(r.at(p) is None for r in rows for p in deciding):
         return undefined("nothing_scored", f"none of these {len(rows)} rows has a verdict")
     k = sum(map(question.hit, rows))
+    lacking = [r for r in rows if any(r.at(p) is None for p in question.uses)]
+    if lacking:
+        hits = sum(map(question.hit, lacking))
+        notes.append(f"{hits} of the {k} counted and {len(lacking) - hits} of the others lack one")
+    if missing == "exclude" and ref.name.endswith(".count") and _gaps(rows_before, question):
+        notes.append("limits on a count were registered for all rows")
     return counted(ref, spec, k=k, n=len(rows), note="; ".join(notes) or None)
 
 

@@ -154,20 +154,25 @@ def _wrong_ships(data: StudyInput, params: Params) -> Question | Refusal:
 def _wrong_repeated(data: StudyInput, _params: Params) -> Question | Refusal:
     uses = every_pass(data)
     return _needs_two(data) or Question(
-        lambda row: all(_wrong(row, p) for p in uses),
+        lambda row: row.same and _wrong(row, 1),
         uses,
         labelled=True,
-        reads_missing="counted as wrong",
+        reads_missing="a row without one of its verdicts is not repeated",
     )
 
 
 def _wrong_found(data: StudyInput, _params: Params) -> Question | Refusal:
     uses = every_pass(data)
+
+    def hit(row: Row) -> bool:
+        given = {v for v in row.verdicts if v is not None}
+        return len(given) > 1
+
     return _needs_two(data) or Question(
-        lambda row: not row.same and any(_wrong(row, p) for p in uses),
+        hit,
         uses,
         labelled=True,
-        reads_missing="counted as wrong",
+        reads_missing="only verdicts that were given are compared",
     )
 
 

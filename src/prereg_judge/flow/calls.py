@@ -1,0 +1,72 @@
+"""Between registration and engine: the settings and seed of a call, the record of an attempt."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+
+from prereg_judge import clock
+from prereg_judge.engine.protocol import Call, Decoding, Failure, Reply
+from prereg_judge.judge import Judge, Parsed, read_reply
+from prereg_judge.plan import Trial
+from prereg_judge.record.run import AttemptLine
+from prereg_judge.registration.schema import Registration, Seeded
+
+_SEED_BITS = 53  # the largest integers that JSON numbers hold exactly
+
+
+def decoding_of(registered: Registration) -> Decoding:
+    """The engine's decoding settings."""
+    values = registered.protocol.decoding.model_dump(exclude={"seed"})
+    return Decoding(**values)
+
+
+def seed_for(registered: Registration) -> int | None:
+    """The seed of the next attempt: fresh entropy, the registered seed, or none (greedy)."""
+    decoding = registered.protocol.decoding
+    if decoding.mode == "greedy":
+        return None
+    return decoding.seed if isinstance(decoding, Seeded) else secrets.randbits(_SEED_BITS)
+
+
+def attempt_line(
+    trial: Trial,
+    number: int,
+    call: Call,
+    result: Reply | Failure,
+    *,
+    prompt: str,
+    judge: Judge,
+) -> AttemptLine:
+    """The record of one attempt: what came, and the verdict or the reason for having none."""
+    if isinstance(result, Failure):
+        read = Parsed(None, result.reason, result.detail)
+    else:
+        read = read_reply(judge, text=result.text, finish=result.finish)
+    line = AttemptLine(
+        index=trial.index,
+        trial=trial.key,
+        attempt=number,
+        prompt=prompt,
+        seed=call.seed,
+        verdict=read.verdict,
+        unscored=read.unscored,
+        detail=read.detail,
+        text=None,
+        seconds=round(result.seconds, 6),
+        at=clock.now(),
+        batch=(trial.index,),
+    )
+    if isinstance(result, Failure):
+        return line
+    return replace(
+        line,
+        text=result.text,
+        tokens=result.tokens,
+        finish=result.finish,
+        n_prompt=result.n_prompt,
+        n_reused=result.n_reused,
+        n_forced=result.n_forced,
+        n_sampled=result.n_sampled,
+        allowed_mass=result.allowed_mass,
+    )
