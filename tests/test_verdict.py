@@ -115,10 +115,10 @@ def test_words_of_the_other_claims() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "close"),
-    [(50, 60, True), (58, 60, False), (50, 58, False), (60, 67, False), (57.9, 58.1, True)],
+    [(50, 60, True), (59, 60, False), (50, 57, False), (60, 67, False), (57.9, 58.1, True)],
 )
 def test_a_limit_inside_the_observed_interval_is_said(low: float, high: float, close: bool) -> None:
-    """Strictly inside: the claim keeps its outcome and says so beside it."""
+    """Where values of both outcomes are in the interval the claim says so and keeps its own."""
     outcome = only(
         Claims(bands=(Band("b", Test(X, 58, 68)),)), value(X, (low + high) / 2, low, high)
     )
@@ -316,8 +316,10 @@ def _brute_force(rule: StopRule, reasons: Sequence[str | None]) -> int | None:
     for end in range(1, len(first) + 1):
         window = first[max(0, end - width) : end]
         k = sum(_matches(rule.when.ref, reason) for reason in window)
-        number = k / len(window) if rule.when.ref.name.endswith(".rate") else k
-        if rule.when.holds(number):
+        share = rule.when.ref.name.endswith(".rate")
+        number = k / len(window) if share else k
+        short = rule.in_every is not None and len(window) < rule.in_every
+        if rule.when.holds(number) and not (share and short):
             ends.append(end)
     return min(ends, default=None)
 

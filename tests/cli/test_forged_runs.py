@@ -1,0 +1,183 @@
+"""Runs put together by hand, with every chain made whole again, do not get a verdict."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prereg_judge.canon import canonical_json, sha256_bytes
+from prereg_judge.chain import GENESIS
+from support import locked, make_workspace, prereg, run_scripted, verdict_reply
+
+Lines = list[dict[str, Any]]
+
+
+def _script(key: str, _before: int) -> str:
+    return verdict_reply("YES" if "r01" in key and key.endswith("2") else "NO")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two registrations alike; the first has two finished runs, the second is only locked."""
+    root = make_workspace(tmp_path_factory.mktemp("forged") / "w")
+    locked(root, "one")
+    locked(root, "two")
+    run_scripted(root, "one", _script)
+    prereg("score", "one", root=root)
+    assert prereg("score", "one", root=root).code == 0
+    return root
+
+
+@pytest.fixture
+def root(base: Path, tmp_path: Path) -> Path:
+    """A copy to be tampered with."""
+    return Path(shutil.copytree(base, tmp_path / "w"))
+
+
+def rechain(path: Path, change: Callable[[Lines], Lines]) -> None:
+    """Change a chain's lines and make its hashes fit again."""
+    lines = change([json.loads(one) for one in path.read_bytes().splitlines()])
+    head, out = GENESIS, b""
+    for line in lines:
+        body = canonical_json({**line, "prev": head})
+        head, out = sha256_bytes(body), out + body + b"\n"
+    path.write_bytes(out)
+
+
+def _refused(root: Path, ident: str, *words: str) -> None:
+    done = prereg("score", ident, "--json", root=root)
+    assert done.code == 5, done.out + done.err
+    assert done.json["verdict"] == "INVALID"
+    for word in words:
+        assert word in done.err
+
+
+def test_a_record_copied_from_another_registration_is_found(root: Path) -> None:
+    """The header of the attempts names the run that they were made for."""
+
+    def copy_over(key: str, before: int) -> str:
+        raise KeyboardInterrupt  # leaves run 1 of `two` open, without an attempt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_scripted(root, "two", copy_over)
+    shutil.copy(root / "runs/one/1/attempts.jsonl", root / "runs/two/1/attempts.jsonl")
+    done = prereg("run", "two", root=root)
+    assert done.code == 5
+    assert "belongs to another run" in done.err
+
+
+def test_a_second_lock_appended_to_the_ledger_is_found(root: Path) -> None:
+    """Edit, lock elsewhere, and append the event: a registration is locked once."""
+    ledger = root / "registrations/ledger.jsonl"
+
+    def again(lines: Lines) -> Lines:
+        first = next(e for e in lines if e["event"] == "registered" and e["id"] == "one")
+        return [*lines, {**first, "lock": "0" * 64}]
+
+    rechain(ledger, again)
+    _refused(root, "one", "a second time")
+
+
+def test_a_run_taken_out_of_the_ledger_is_found(root: Path) -> None:
+    """Run numbers have no gap, so the run that failed cannot be made not to have been."""
+    from prereg_judge.flow.running import run_registration
+    from prereg_judge.workspace import Workspace
+    from support import ScriptedBackend
+
+    backend = ScriptedBackend(_script)
+    run_registration(Workspace(root), "one", again=True, make_backend=lambda *_: backend)
+    rechain(
+        root / "registrations/ledger.jsonl",
+        lambda lines: [e for e in lines if not (e["id"] == "one" and e.get("run") == 1)],
+    )
+    _refused(root, "one", "does not fit")
+
+
+def test_a_second_ending_of_a_run_is_found(root: Path) -> None:
+    """A finished run cannot be finished once more with another manifest."""
+
+    def finish(lines: Lines) -> Lines:
+        (end,) = [e for e in lines if e["event"] == "run_finished"]
+        return [*lines, {**end, "manifest": "0" * 64}]
+
+    rechain(root / "registrations/ledger.jsonl", finish)
+    _refused(root, "one", "run_finished of run 1 does not fit")
+
+
+def test_the_tail_of_the_ledger_carries_the_run(root: Path) -> None:
+    """Cut before its last run, the ledger no longer holds the line that the manifest names."""
+    rechain(
+        root / "registrations/ledger.jsonl",
+        lambda lines: [{**e, "seen": e["seen"] + "!"} if "seen" in e else e for e in lines],
+    )
+    _refused(root, "one", "no longer holds the line")
+
+
+def test_a_folder_that_no_ledger_knows_is_said(root: Path) -> None:
+    """A run folder beside the counted ones stands in the notes of the verdict."""
+    shutil.copytree(root / "runs/one/1", root / "runs/one/7")
+    done = prereg("score", "one", "--json", root=root)
+    assert any("does not know: 7" in note for note in done.json["notes"])
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"text": None, "tokens": None, "finish": None}, "no reply behind it"),
+        ({"seed": None}, "seed does not fit"),
+        ({"at": "2001-01-01T00:00:00.000Z"}, "before its run began"),
+    ],
+)
+def test_an_attempt_that_no_run_makes_is_found(
+    root: Path, change: dict[str, Any], word: str
+) -> None:
+    """In an open run the chain can be made whole; what an attempt must have is looked at."""
+    made = 0
+
+    def stop_half_way(key: str, before: int) -> str:
+        nonlocal made
+        made += 1
+        if made > 4:
+            raise KeyboardInterrupt
+        return _script(key, before)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_scripted(root, "two", stop_half_way)
+
+    def forge(lines: Lines) -> Lines:
+        lines[2] = {k: v for k, v in {**lines[2], **change}.items() if v is not None}
+        return lines
+
+    rechain(root / "runs/two/1/attempts.jsonl", forge)
+    done = prereg("run", "two", root=root)
+    assert done.code == 5
+    assert word in done.err
+
+
+def test_a_forged_stop_is_found(root: Path) -> None:
+    """A manifest that says `stopped` needs a registered rule that trips at the last attempt."""
+    made = 0
+
+    def stop_half_way(key: str, before: int) -> str:
+        nonlocal made
+        made += 1
+        if made > 4:
+            raise KeyboardInterrupt
+        return _script(key, before)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_scripted(root, "two", stop_half_way)
+    folder = root / "runs/two/1"
+    manifest = json.loads((root / "runs/one/1/manifest.json").read_bytes())
+    attempts = (folder / "attempts.jsonl").read_bytes()
+    manifest.update(id="two", status="stopped", stopped_by="nothing", attempts=4)
+    manifest["attempts_head"] = sha256_bytes(attempts.splitlines()[-1])
+    manifest["files"] = {n: sha256_bytes((folder / n).read_bytes()) for n in manifest["files"]}
+    (folder / "manifest.json").write_bytes(canonical_json(manifest) + b"\n")
+    assert prereg("run", "two", root=root).code in (0, 5)
+    _refused(root, "two", "no registered stop rule")
