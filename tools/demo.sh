@@ -10,8 +10,9 @@ if [ ! -d "$folder/registrations" ]; then
     mkdir -p "$folder"
     cp -R registrations runs judge sentinels data "$folder/"
 fi
+echo "Run 1 was shipped with the project; yours are counted after it."
 echo "The registration was locked before any of its runs (see $folder/registrations/$id.yaml)."
-echo "Running it: 72 sentinels, two passes, about two minutes on two cores."
+echo "Running it: 72 sentinels, two passes, one to four minutes on two cores."
 "$PREREG" --root "$folder" run "$id" --again
 
 code=0
