@@ -54,11 +54,3 @@ def test_a_person_is_asked_for_what_is_missing(tmp_path: Path) -> None:
     model = load_registration(root / "registrations/asked.yaml", shown="asked.yaml").model
     assert (model.title, model.exposure.seen) == ("Does it answer twice alike?", "nothing")
     assert prereg("check", "asked", root=root).code == 0
-
-
-def test_ctrl_c_at_a_question_writes_nothing(tmp_path: Path) -> None:
-    """Leaving a question with Ctrl-C leaves no half registration behind."""
-    root = make_workspace(tmp_path / "w")
-    code, _ = _at_a_terminal(root, ["new", "left"], ["sentinels/small.jsonl", "A title", "\x03"])
-    assert code != 0
-    assert not (root / "registrations/left.yaml").exists()
