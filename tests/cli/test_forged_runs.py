@@ -12,7 +12,16 @@ import pytest
 
 from prereg_judge.canon import canonical_json, sha256_bytes
 from prereg_judge.chain import GENESIS
-from support import locked, make_workspace, prereg, run_scripted, verdict_reply
+from prereg_judge.flow.running import run_registration
+from prereg_judge.workspace import Workspace
+from support import (
+    ScriptedBackend,
+    locked,
+    make_workspace,
+    prereg,
+    run_scripted,
+    verdict_reply,
+)
 
 Lines = list[dict[str, Any]]
 
@@ -49,6 +58,21 @@ def rechain(path: Path, change: Callable[[Lines], Lines]) -> None:
     path.write_bytes(out)
 
 
+def leave_open(root: Path, *, after: int) -> None:
+    """Start run 1 of `two` and interrupt it after so many recorded attempts."""
+    asked = 0
+
+    def script(key: str, before: int) -> str:
+        nonlocal asked
+        asked += 1
+        if asked > after:
+            raise KeyboardInterrupt
+        return _script(key, before)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_scripted(root, "two", script)
+
+
 def _refused(root: Path, ident: str, *words: str) -> None:
     done = prereg("score", ident, "--json", root=root)
     assert done.code == 5, done.out + done.err
@@ -59,12 +83,7 @@ def _refused(root: Path, ident: str, *words: str) -> None:
 
 def test_a_record_copied_from_another_registration_is_found(root: Path) -> None:
     """The header of the attempts names the run that they were made for."""
-
-    def copy_over(key: str, before: int) -> str:
-        raise KeyboardInterrupt  # leaves run 1 of `two` open, without an attempt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_scripted(root, "two", copy_over)
+    leave_open(root, after=0)
     shutil.copy(root / "runs/one/1/attempts.jsonl", root / "runs/two/1/attempts.jsonl")
     done = prereg("run", "two", root=root)
     assert done.code == 5
@@ -85,10 +104,6 @@ def test_a_second_lock_appended_to_the_ledger_is_found(root: Path) -> None:
 
 def test_a_run_taken_out_of_the_ledger_is_found(root: Path) -> None:
     """Run numbers have no gap, so the run that failed cannot be made not to have been."""
-    from prereg_judge.flow.running import run_registration
-    from prereg_judge.workspace import Workspace
-    from support import ScriptedBackend
-
     backend = ScriptedBackend(_script)
     run_registration(Workspace(root), "one", again=True, make_backend=lambda *_: backend)
     rechain(
@@ -137,17 +152,7 @@ def test_an_attempt_that_no_run_makes_is_found(
     root: Path, change: dict[str, Any], word: str
 ) -> None:
     """In an open run the chain can be made whole; what an attempt must have is looked at."""
-    made = 0
-
-    def stop_half_way(key: str, before: int) -> str:
-        nonlocal made
-        made += 1
-        if made > 4:
-            raise KeyboardInterrupt
-        return _script(key, before)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_scripted(root, "two", stop_half_way)
+    leave_open(root, after=4)
 
     def forge(lines: Lines) -> Lines:
         lines[2] = {k: v for k, v in {**lines[2], **change}.items() if v is not None}
@@ -161,17 +166,7 @@ def test_an_attempt_that_no_run_makes_is_found(
 
 def test_a_forged_stop_is_found(root: Path) -> None:
     """A manifest that says `stopped` needs a registered rule that trips at the last attempt."""
-    made = 0
-
-    def stop_half_way(key: str, before: int) -> str:
-        nonlocal made
-        made += 1
-        if made > 4:
-            raise KeyboardInterrupt
-        return _script(key, before)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_scripted(root, "two", stop_half_way)
+    leave_open(root, after=4)
     folder = root / "runs/two/1"
     manifest = json.loads((root / "runs/one/1/manifest.json").read_bytes())
     attempts = (folder / "attempts.jsonl").read_bytes()
