@@ -62,7 +62,7 @@ def test_ids(ident: str) -> None:
 def test_ids_that_are_refused(ident: str, workspace: Workspace) -> None:
     """Nothing that could name another file, for any verb."""
     for use in (checked_id, workspace.registration, workspace.lock, workspace.runs):
-        with pytest.raises(UsageError, match="not a registration id"):
+        with pytest.raises(UsageError, match="cannot be an id"):
             use(ident)
 
 

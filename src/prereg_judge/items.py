@@ -166,7 +166,7 @@ def _parquet_rows(raw: bytes, shown: str) -> Iterator[tuple[int, Any]]:
 
     try:
         frame = pl.read_parquet(io.BytesIO(raw))
-    except pl.exceptions.PolarsError as exc:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as exc:
         raise InputError(Problem(f"cannot be read as Parquet: {exc}", file=shown)) from exc
     yield from enumerate(frame.iter_rows(named=True), start=1)
 
@@ -179,7 +179,10 @@ def _items(rows: Iterable[tuple[int, Any]], shown: str) -> tuple[Item, ...]:
         found = _row_problems(row, first_line, line=line, shown=shown)
         problems += found
         if not found:
-            row = nfc(row)
+            try:
+                row = nfc(row)
+            except RecursionError as exc:
+                raise InputError(Problem("is nested too deeply", file=shown, line=line)) from exc
             first_line[row["id"]] = line
             fields = {k: v for k, v in row.items() if k not in RESERVED}
             label, kind, stratum = (row.get(name) for name in RESERVED[1:])

@@ -35,7 +35,10 @@ _SCHEMA_KEYWORDS = frozenset(
 )
 _ALWAYS_DEFINED = frozenset({"rules", "verdicts"})
 # What an expression inside a template can raise beside jinja2's own errors.
-_TEMPLATE_FAULTS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
+_TEMPLATE_FAULTS = (
+    *(TypeError, ValueError, ArithmeticError, LookupError, AttributeError),
+    *(RecursionError, MemoryError, SyntaxError),
+)
 _MAX_NUMBER = 2**53  # beyond it, canonical JSON cannot say which number it is
 
 
@@ -122,8 +125,8 @@ class Judge:
         """
         fixed = {"rules": self.spec.rules, "verdicts": self.spec.verdicts}
         values = {name: item.fields[name] for name in self.spec.fields}
-        system, prompt = self._templates
         try:
+            system, prompt = self._templates
             return [
                 {"role": "system", "content": system.render(**fixed).strip()},
                 {"role": "user", "content": prompt.render(**fixed, **values).strip()},
@@ -247,7 +250,7 @@ def _template_problems(spec: JudgeFile) -> list[Problem]:
     for name, source in (("system", spec.system), ("prompt", spec.prompt)):
         try:
             used = meta.find_undeclared_variables(_environment().parse(source))
-        except TemplateError as exc:
+        except (TemplateError, *_TEMPLATE_FAULTS) as exc:
             problems.append(Problem(f"is not a jinja2 template: {exc}", where=name))
             continue
         for unknown in sorted(used - allowed[name]):

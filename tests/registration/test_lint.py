@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -129,8 +130,12 @@ RULES: list[tuple[str, str, str, str, str]] = [
      f"{COUNT}[kind=numeral]=0..16"),
     ("bands", "sentinel.wrong.count[pass=1]=0..60", "bands[0]", "cannot fail",
      "sentinel.wrong.count[pass=1]=0..59"),
-    ("bands", "sentinel.distinct.count=1..72", "bands[0]", "cannot fail",
-     "sentinel.distinct.count=2..72"),
+    ("bands", "sentinel.distinct.count=2..72", "bands[0].metric", "settled by the item file", BAND),
+    ("bands", "sentinel.duplicates.max=1..1", "bands[0].metric", "settled by the item file", BAND),
+    ("bands", "sentinel.flips.count[to=DROP]=1..9", "bands[0].to", "needs another first verdict",
+     "sentinel.flips.count[verdict=KEEP,to=DROP]=1..9"),
+    ("bands", "sentinel.flips.count[verdict=DROP,to=DROP]=1..9", "bands[0].to",
+     "needs another first verdict", "sentinel.flips.count[verdict=KEEP,to=DROP]=1..9"),
     ("predictions", f"{COUNT} >= 0", "predictions[0]", "prediction cannot fail", f"{COUNT} >= 1"),
     ("predictions", f"{COUNT} <= 72", "predictions[0]", "cannot fail", f"{COUNT} <= 71"),
     ("predictions", "calls.hangs >= 0", "predictions[0]", "0 to any number", "calls.hangs >= 1"),
@@ -335,3 +340,45 @@ def test_conditions_on_very_many_metrics_are_judged_part_by_part() -> None:
     never: tuple[Condition, ...] = (*parts, Combined("any", (Test(refs[0], 2, 3),)))
     assert possible_answers(Combined("all", never), domains) == {False}
     assert possible_answers(Combined("any", (*parts, Test(refs[0], -1, 3))), domains) == {True}
+
+
+# 72 items in two passes, each trial tried at most twice; 10 of the 60 labels say KEEP.
+RUN = replace(
+    FACTS, trials=144, retries=1, ships="KEEP", labels={"sentinel": {"DROP": 50, "KEEP": 10}}
+)
+
+# What is settled by the size of the run, and a neighbour that is not.
+SETTLED: list[tuple[str, str, str]] = [
+    ("bands", "calls.count=1..288", "calls.count=1..287"),
+    ("bands", "calls.hangs=0..288", "calls.hangs=0..287"),
+    ("bands", "calls.retries=0..144", "calls.retries=0..143"),
+    ("bands", "calls.attempts_per_trial=1..2", "calls.attempts_per_trial=1..1"),
+    ("bands", "calls.unscored_trials=0..144", "calls.unscored_trials=0..143"),
+    ("bands", "calls.hangs.rate=0..1", "calls.hangs.rate=0..0.5"),
+    ("bands", f"{RATE}.ci_low=0..0.95", f"{RATE}.ci_low=0..0.94"),
+    ("bands", f"{COUNT}.ci_high=3..72", f"{COUNT}.ci_high=4..72"),
+    ("bands", f"{RATE}=0.51..0.513", f"{RATE}=0.51..0.52"),
+    ("bands", "sentinel.wrong.count[pass=1,verdict=DROP]=0..10",
+     "sentinel.wrong.count[pass=1,verdict=DROP]=0..9"),
+    ("bands", "sentinel.wrong_ships.count[pass=1]=0..50",
+     "sentinel.wrong_ships.count[pass=1]=0..49"),
+    ("refuters", "calls.count > 288: x", "calls.count > 287: x"),
+    ("refuters", f"{RATE} in 0.51..0.513: x", f"{RATE} in 0.51..0.52: x"),
+    ("stop", "calls.hangs >= 289", "calls.hangs >= 288"),
+    ("stop", "calls.count >= 1", "calls.count >= 100"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("section", "trips", "passes"), SETTLED)
+def test_what_the_size_of_the_run_settles_is_refused(section: str, trips: str, passes: str) -> None:
+    """A claim that no result of so many calls and rows can decide is refused, its neighbour not."""
+    base = {} if section == "bands" else {"bands": f"{COUNT}=58..68"}
+    assert found(claims_of(**base, **{section: trips}), RUN), trips
+    assert not found(claims_of(**base, **{section: passes}), RUN), passes
+
+
+def test_under_exclude_no_share_is_listed() -> None:
+    """Rows may be left out, so that any share can come about."""
+    exclude = replace(RUN, missing="exclude")
+    assert not found(claims_of(bands=f"{RATE}=0.51..0.513"), exclude)
+    assert found(claims_of(bands=f"{COUNT}=0..72"), exclude)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from prereg_judge.cli.common import Id, Json, print_json, say, workspace
-from prereg_judge.cli.lock import expectation_table, outlook, warn_about_offload
+from prereg_judge.cli.lock import expectation_table, outlook, warn
+from prereg_judge.flow.overview import standing
 from prereg_judge.flow.prepare import read_inputs, read_model
 from prereg_judge.report.terminal import console
 
@@ -13,9 +14,15 @@ def check(ident: Id, json_out: Json = False) -> None:
 
     Reads the model's vocabulary (not its weights) to count the tokens of every prompt.
     """
-    inputs = read_inputs(workspace(), ident)
+    ws = workspace()
+    inputs = read_inputs(ws, ident)
+    found = standing(ws, ident)
+    if found.state == "changed since the lock":
+        say(f"Note: {ident} was locked at {found.locked_at} and differs from its lock now:")
+        for problem in found.problems:
+            say(f"  {problem}")
     model = read_model(inputs)
-    warn_about_offload(inputs)
+    warn(inputs)
     trials = sum(1 for _ in inputs.plan())
     if json_out:
         print_json(

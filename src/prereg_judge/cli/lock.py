@@ -13,9 +13,10 @@ from prereg_judge.flow.locking import lock_registration
 from prereg_judge.flow.outlook import outlook
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.report.terminal import console
+from prereg_judge.study import self_agreement
 from prereg_judge.workspace import Workspace
 
-__all__ = ["expectation_table", "lock", "lock_and_tell", "outlook", "warn_about_offload"]
+__all__ = ["expectation_table", "lock", "lock_and_tell", "outlook", "warn"]
 
 
 def expectation_table(rows: list[dict[str, Any]]) -> Table:
@@ -34,8 +35,12 @@ def expectation_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def warn_about_offload(inputs: Inputs) -> None:
-    """Say so when this machine's build cannot do what the registration asks for."""
+def warn(inputs: Inputs) -> None:
+    """Say what the protocol cannot show, and what this machine's build cannot do."""
+    protocol = inputs.model.protocol
+    decoding, passes = protocol.decoding.mode, protocol.passes
+    for text in self_agreement.protocol_words(decoding=decoding, passes=passes):
+        say(f"Note: {text}")
     layers = inputs.model.model.n_gpu_layers
     if layers != 0 and not system_info()["gpu_offload"]:
         say(
@@ -48,7 +53,7 @@ def lock_and_tell(ws: Workspace, ident: str, *, json_out: bool) -> None:
     """Lock and print what was frozen."""
     with hashing("hashing the model") as progress:
         made, inputs, model = lock_registration(ws, ident, progress=progress)
-    warn_about_offload(inputs)
+    warn(inputs)
     rows = outlook(inputs)
     if json_out:
         print_json(

@@ -100,17 +100,15 @@ def main() -> None:
         sys.exit(exc.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        traceback.print_exc()  # a bug; 1 would read as FAIL
-        sys.exit(BUG)
     except OSError as exc:
-        if exc.filename is None and exc.errno is None:
-            raise
         err = console(stderr=True)
         where = f"{exc.filename}: " if exc.filename else ""
-        text = f"{where}{exc.strerror}. What was recorded before this is safe"
+        text = f"{where}{exc.strerror or exc}. What was recorded before this is safe"
         err.print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
         sys.exit(2)
+    except Exception:
+        traceback.print_exc()  # a bug; Python's own 1 would read as FAIL
+        sys.exit(BUG)
 
 
 def _error_json(exc: PreregError) -> dict[str, object]:

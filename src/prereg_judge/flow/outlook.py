@@ -12,11 +12,9 @@ from typing import Any
 
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.registration.claims import Band, Prediction, Test
+from prereg_judge.registration.refs import known_n
 from prereg_judge.stats.proportions import binomial_chance_within, wilson_interval
-from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.self_agreement import LEVEL
-
-_EVERY_ROW = ("agreement", "ships.any", "ships.all", "ships.some", "ships.none", "verdict")
 
 
 def outlook(inputs: Inputs) -> list[dict[str, Any]]:
@@ -27,11 +25,12 @@ def outlook(inputs: Inputs) -> list[dict[str, Any]]:
 
 def _row(inputs: Inputs, claim: Band | Prediction) -> dict[str, Any]:
     ref, test = claim.test.ref, claim.test
-    row: dict[str, Any] = {"id": claim.id, "registered": str(test), "n": _rows(inputs, ref)}
+    known = known_n(ref, inputs.facts) if ref == ref.base else None
+    row: dict[str, Any] = {"id": claim.id, "registered": str(test), "n": known}
     row |= {"expected": claim.expected, "chance": None, "interval": None, "interval_text": "-"}
-    n = row["n"]
+    n = known
     if n is None:
-        row["chance_text"] = "not computed for this metric"
+        row["chance_text"] = "n is known after the run only"
         return row
     scale = n if ref.name.endswith(".rate") else 1
     if claim.expected is not None:
@@ -63,24 +62,4 @@ def chance(test: Test, *, n: int, expected: float, scale: int) -> float:
 def _middle(test: Test) -> float | None:
     if math.isfinite(test.low) and math.isfinite(test.high):
         return (test.low + test.high) / 2
-    return None
-
-
-def _rows(inputs: Inputs, ref: MetricRef) -> int | None:
-    """How many rows the metric counts over, where that is known before the run.
-
-    With `missing: exclude` it is the most there can be.
-    """
-    role, _, rest = ref.name.partition(".")
-    params = dict(ref.params)
-    if not any(rest in (f"{stem}.count", f"{stem}.rate") for stem in _EVERY_ROW):
-        return None
-    for item_set in inputs.sets:
-        if item_set.role == role:
-            return len(inputs.model.protocol.orders) * sum(
-                1
-                for item in item_set.items
-                if params.get("kind", item.kind) == item.kind
-                and params.get("stratum", item.stratum) == item.stratum
-            )
     return None

@@ -50,6 +50,7 @@ class Inputs:
     sets: tuple[ItemSet, ...]
     catalogue: Catalogue
     earlier: dict[str, EarlierRun]
+    facts: Facts
 
     @property
     def model(self) -> Registration:
@@ -174,7 +175,7 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str) -> Inputs:
         )
     )
     raise_all(_rows_of_earlier(sets, earlier, loaded.shown))
-    return Inputs(workspace, loaded, judge, sets, catalogue, earlier)
+    return Inputs(workspace, loaded, judge, sets, catalogue, earlier, facts)
 
 
 def _facts(
@@ -194,7 +195,16 @@ def _facts(
         labels=count("label"),
         passes=model.protocol.passes,
         from_runs={name: run.passes for name, run in earlier.items()},
+        cells={s.role: dict(Counter(_cells(s))) for s in sets},
+        missing=model.missing,
+        ships=judge.spec.ships,
+        trials=model.protocol.passes * len(model.protocol.orders) * sum(len(s.items) for s in sets),
+        retries=model.protocol.hang.retries,
     )
+
+
+def _cells(item_set: ItemSet) -> list[tuple[str, str]]:
+    return [(i.kind, i.stratum) for i in item_set.items if i.kind and i.stratum]
 
 
 def _rows_of_earlier(

@@ -34,6 +34,7 @@ HASHED = (
     "environment.json",
     "attempts.jsonl",
 )
+_MANIFEST_KEYS = {"id", "run", "status", "stopped_by", "trials", "attempts_head", "ledger_head"}
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def read_plan(folder: Path, *, shown: str) -> Iterator[PlanLine]:
                 yield PlanLine(**json.loads(line))
     except FileNotFoundError as exc:
         raise IntegrityError(Problem("the file is missing from the run", file)) from exc
-    except (ValueError, TypeError) as exc:
+    except (ValueError, TypeError, RecursionError) as exc:
         raise IntegrityError(Problem("is not a plan: it was changed", file)) from exc
 
 
@@ -223,7 +224,9 @@ def _read_manifest(folder: Path, shown: str) -> dict[str, Any] | None:
     try:
         manifest: dict[str, Any] = json.loads(path.read_bytes())
         listed = dict(manifest["files"])
-    except (ValueError, KeyError, TypeError) as exc:
+        if _MANIFEST_KEYS - manifest.keys():
+            raise KeyError("status")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         problem = Problem("is not a manifest: it was changed", file=f"{shown}/manifest.json")
         raise IntegrityError(problem) from exc
     problems = []

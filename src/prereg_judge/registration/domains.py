@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prereg_judge.registration.claims import Condition, Test, tests_in
@@ -28,11 +28,22 @@ class Domain:
         Smallest and largest; infinity where no limit is known before the run.
     whole
         Whether only whole numbers occur.
+    values
+        Every value, ascending, where they are few enough to list (shares of a known n, limits of
+        their intervals); None where only the range is known.
     """
 
     low: float
     high: float
     whole: bool
+    values: tuple[float, ...] | None = None
+
+    @classmethod
+    def listed(cls, values: Iterable[float]) -> Domain:
+        """A domain of exactly these values, of which there is at least one."""
+        ordered = tuple(sorted(set(values)))
+        whole = all(float(v).is_integer() for v in ordered)
+        return cls(ordered[0], ordered[-1], whole, ordered)
 
     def __str__(self) -> str:
         high = f"{self.high:g}" if math.isfinite(self.high) else "any number"
@@ -40,6 +51,8 @@ class Domain:
 
     def samples(self, tests: tuple[Test, ...]) -> list[float]:
         """Values that stand for all others: between two neighbours no test changes its answer."""
+        if self.values is not None:
+            return list(self.values)
         edges = {x for t in tests for x in t.limits if self.low <= x <= self.high}
         edges |= {x for x in (self.low, self.high) if math.isfinite(x)}
         ordered = sorted(edges) or [0.0]

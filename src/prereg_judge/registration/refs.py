@@ -11,13 +11,20 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prereg_judge.registration.domains import Domain
+from prereg_judge.stats.proportions import wilson_interval
+from prereg_judge.study.counted import LEVEL
 from prereg_judge.study.metric import Catalogue, MetricRef, MetricSpec
-from prereg_judge.words import SET_ROLES, UNSCORED, SetRole
+from prereg_judge.words import SET_ROLES, UNSCORED, Missing, SetRole
 
 # The part of a name between the set and the last word, for what the catalogue does not say.
 _NEEDS_TWO_PASSES = {"agreement", "flips", "ships.some", "wrong_found", "wrong_repeated"}
 _NEEDS_LABELS = {"wrong", "wrong_ships", "wrong_found", "wrong_repeated"}
 _CONTINUOUS = {"share", "seconds"}
+# Settled by the item file and the judge file: a run can change nothing about them.
+_KNOWN_BEFORE = {"distinct", "duplicates"}
+# Metrics whose n is every row of the set (those below also need a label).
+_EVERY_ROW = {"agreement", "flips", "verdict", "ships.any", "ships.all", "ships.some", "ships.none"}
+_MOST_LISTED = 5_000
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,12 @@ class Facts:
         Registered number of passes.
     from_runs
         Number of passes of each earlier run that can be compared with, by its name.
+    missing
+        How a trial without a verdict counts; with `exclude`, n is not known beforehand.
+    ships
+        The verdict that ships.
+    trials, retries
+        Planned trials, and how often one may be tried again; None = not known.
     """
 
     n_items: Mapping[SetRole, int]
@@ -50,6 +63,10 @@ class Facts:
     cells: Mapping[SetRole, Mapping[tuple[str, str], int]] = field(default_factory=dict)
     labels: Mapping[SetRole, Mapping[str, int]] = field(default_factory=dict)
     from_runs: Mapping[str, int] = field(default_factory=dict)
+    missing: Missing = "disagree"
+    ships: str | None = None
+    trials: int | None = None
+    retries: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,6 +115,10 @@ def domain_of(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> Domain |
     if check_ref(ref, catalogue=catalogue, facts=facts):
         return None
     spec = catalogue.specs[ref.base.name]
+    if (listed := _listed(ref, facts)) is not None:
+        return listed
+    if role_of(ref) is None and facts.trials is not None:
+        return _calls_domain(ref, spec, facts)
     low, high = spec.domain
     if high is None:
         high = math.inf
@@ -105,6 +126,55 @@ def domain_of(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> Domain |
         high = float(_items_counted(ref, facts))
     whole = spec.unit not in _CONTINUOUS and ref == ref.base
     return Domain(float(low), float(high), whole)
+
+
+def known_n(ref: MetricRef, facts: Facts) -> int | None:
+    """How many rows a metric counts over, where that is known before the run; else None."""
+    role, stem, params = role_of(ref), stem_of(ref), dict(ref.params)
+    fixed = stem in _EVERY_ROW | _NEEDS_LABELS and not (stem == "flips" and "verdict" in params)
+    partly = stem in _NEEDS_LABELS and ("kind" in params or "stratum" in params)
+    if role is None or not fixed or partly or facts.missing == "exclude":
+        return None
+    return _items_counted(ref, facts)
+
+
+def _listed(ref: MetricRef, facts: Facts) -> Domain | None:
+    """Every value of a count or share whose n is known before the run; None for others.
+
+    The limits of its interval are Wilson's for every possible count, so they are listed as well.
+    """
+    n = known_n(ref, facts)
+    if n is None or not 0 < n <= _MOST_LISTED:
+        return None
+    most = n - _never_hit(ref, facts)
+    scale = n if ref.base.name.endswith(".rate") else 1
+    if ref == ref.base:
+        return Domain.listed(k / scale for k in range(most + 1))
+    side = 0 if ref.name.endswith(".ci_low") else 1
+    limits = (wilson_interval(k, n, level=LEVEL)[side] for k in range(most + 1))
+    return Domain.listed(limit if scale == n else limit * n for limit in limits)
+
+
+def _never_hit(ref: MetricRef, facts: Facts) -> int:
+    """Labelled rows that cannot be counted: the verdict asked for is their own label."""
+    role, stem = role_of(ref), stem_of(ref)
+    verdict = facts.ships if stem == "wrong_ships" else dict(ref.params).get("verdict")
+    if role is None or verdict is None or stem not in ("wrong", "wrong_ships"):
+        return 0
+    return facts.labels.get(role, {}).get(verdict, 0)
+
+
+def _calls_domain(ref: MetricRef, spec: MetricSpec, facts: Facts) -> Domain:
+    """What a metric of calls can be, given how many trials and retries there are."""
+    assert facts.trials is not None
+    calls = facts.trials * (facts.retries + 1)
+    name = ref.base.name
+    high = {"trials": facts.trials, "attempts": facts.retries + 1, "calls": calls}.get(spec.unit)
+    if name == "calls.retries":
+        high = facts.trials * facts.retries
+    low = 1.0 if name in ("calls.count", "calls.attempts_per_trial") else 0.0
+    top = float(high) if high is not None else 1.0 if spec.unit == "share" else math.inf
+    return Domain(low, top, spec.unit not in _CONTINUOUS and ref == ref.base)
 
 
 def _items_counted(ref: MetricRef, facts: Facts) -> int:
@@ -142,6 +212,13 @@ def _needs(ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
     role, stem = role_of(ref), stem_of(ref)
     if role is None:
         return
+    params = dict(ref.params)
+    if stem in _KNOWN_BEFORE:
+        what = f"`{ref.name}` is settled by the item file, whatever the judge says"
+        yield Trouble("metric", what, "register something that a run can change")
+    if stem == "flips" and "to" in params and params.get("verdict") in (None, params["to"]):
+        what = "`to` needs another first verdict beside it"
+        yield Trouble("to", what, "add `verdict:`, the verdict that is changed")
     if stem in _NEEDS_TWO_PASSES and facts.passes < 2:
         what = f"`{ref.name}` compares passes and the protocol has one"
         yield Trouble("metric", what, "write `passes: 2` or more, or leave the claim out")

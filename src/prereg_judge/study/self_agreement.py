@@ -35,6 +35,7 @@ __all__ = [
     "compute",
     "disagreements",
     "plain_words",
+    "protocol_words",
     "scored_trials",
     "summary",
     "transitions",
@@ -172,6 +173,24 @@ def _set_refs(data: StudyInput, role: SetRole, rows: Sequence[Row]) -> Iterator[
                     )
 
 
+def protocol_words(*, decoding: str, passes: int) -> list[str]:
+    """What a protocol cannot show, as sentences; known before the run and said after it too."""
+    why = {
+        "seeded": "Every attempt is drawn with the registered seed",
+        "greedy": "Every attempt takes the most likely token (greedy decoding)",
+    }.get(decoding)
+    if passes < 2:
+        return ["There is one pass, so nothing is known about whether the answers repeat."]
+    if why is None:
+        return []
+    return [
+        f"{why}, so a second pass cannot find errors here, because it repeats them: "
+        "a wrong verdict comes back the same.",
+        "Agreement between these passes shows that the run can be repeated, "
+        "not that the judge is sure of its answers.",
+    ]
+
+
 def plain_words(data: StudyInput) -> list[str]:
     """What a reader must know before quoting a number of this study, as sentences.
 
@@ -185,22 +204,7 @@ def plain_words(data: StudyInput) -> list[str]:
     list of str
         Empty when there is nothing to warn of.
     """
-    said = []
-    why = {
-        "seeded": "Every attempt was drawn with the registered seed",
-        "greedy": "Every attempt took the most likely token (greedy decoding)",
-    }.get(data.decoding)
-    if why is not None and data.passes > 1:
-        said.append(
-            f"{why}, so a second pass cannot find errors here, because it repeats them: "
-            "a wrong verdict comes back the same."
-        )
-        said.append(
-            "Agreement between these passes shows that the run can be repeated, "
-            "not that the judge is sure of its answers."
-        )
-    if data.passes < 2:
-        said.append("There was one pass, so nothing is known about whether the answers repeat.")
+    said = protocol_words(decoding=data.decoding, passes=data.passes)
     for role in SET_ROLES:
         rows = rows_of(data, role)
         sizes = copies(rows)
@@ -208,7 +212,7 @@ def plain_words(data: StudyInput) -> list[str]:
             said.append(
                 f"The {len(rows)} {role} rows are {len(sizes)} distinct ones (one is there "
                 f"{sizes[0]} times); the intervals take every row as independent and are too "
-                "narrow by that much."
+                "narrow for that."
             )
         lacking = sum(v is None for r in rows for v in r.verdicts)
         if lacking:

@@ -1,0 +1,93 @@
+"""Inputs made to break the reader get a message and exit 2, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from support import JUDGE, locked, make_workspace, new, prereg, run_scripted, verdict_reply
+
+PROMPT = 'prompt: "{{ text }}: YES or NO?"'
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }} {{ text }}",
+        "{{ " + "(" * 3000 + "1" + ")" * 3000 + " }} {{ text }}",
+        "{{ " + "not " * 3000 + "1 }} {{ text }}",
+        "{% for a in text %}" * 25 + "{% endfor %}" * 25,
+        "{{ text + 1 }}",
+        "{{ text.nothing.at.all }}",
+    ],
+    ids=["endless macro", "parentheses", "nots", "loops", "wrong type", "no such field"],
+)
+def test_a_template_that_cannot_be_rendered_is_refused(tmp_path: Path, template: str) -> None:
+    """Whatever python raises inside a template, the judge file is named."""
+    judge = JUDGE.replace(PROMPT, f"prompt: {json.dumps(template)}")
+    root = make_workspace(tmp_path / "w", judge=judge)
+    assert new(root, "x").code == 0
+    done = prereg("check", "x", root=root)
+    assert (done.code, "Traceback" in done.err) == (2, False)
+    assert "judge/yes-no.yaml" in done.err
+
+
+@pytest.mark.parametrize("depth", [900, 100_000])
+def test_a_deeply_nested_row_is_refused(tmp_path: Path, depth: int) -> None:
+    """A field that nests too deeply is an error of its line."""
+    root = make_workspace(tmp_path / "w")
+    deep = "[" * depth + "]" * depth
+    row = '{"id": "r", "text": "a", "more": ' + deep + "}\n"
+    (root / "sentinels/small.jsonl").write_text(row, encoding="utf-8")
+    assert new(root, "x").code == 0
+    done = prereg("check", "x", root=root)
+    assert (done.code, "Traceback" in done.err) == (2, False)
+    assert "small.jsonl" in done.err
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    """Any single flipped byte is read as the same table, another one, or an error."""
+    root = make_workspace(tmp_path / "w")
+    path = root / "sentinels/small.parquet"
+    pl.DataFrame({"id": ["a", "b"], "text": ["cat", "dog"]}).write_parquet(path)
+    good = path.read_bytes()
+    assert new(root, "x", sentinel="sentinels/small.parquet", band="calls.hangs=1..2").code == 0
+    for at in range(0, len(good), 7):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :])
+        done = prereg("check", "x", root=root)
+        assert done.code in (0, 2), (at, done.err)
+        assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"files": {}}', "[]", "null"])
+def test_a_manifest_that_is_none_is_invalid(tmp_path: Path, text: str) -> None:
+    """In an open run as in a finished one, what is not a manifest is named as such."""
+    root = make_workspace(tmp_path / "w")
+    locked(root, "x")
+    run_scripted(root, "x", lambda _key, _n: verdict_reply("NO"))
+    (root / "runs/x/1/manifest.json").write_text(text, encoding="utf-8")
+    for verb in ("score", "run"):
+        done = prereg(verb, "x", *(["--again"] if verb == "run" else []), root=root)
+        assert "Traceback" not in done.err
+        assert done.code in (0, 5), done.err
+    assert prereg("score", "x", "--run", "1", root=root).code == 5
+    assert prereg("status", root=root).code == 0
+
+
+def test_a_bug_does_not_exit_with_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception that nobody expected prints its traceback and exits 70, not 1 (FAIL)."""
+    root = make_workspace(tmp_path / "w")
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("prereg_judge.cli.status.standing", broken)
+    assert new(root, "x").code == 0
+    done = prereg("status", root=root)
+    assert done.code == 70
+    assert "ZeroDivisionError" in done.err
