@@ -545,7 +545,11 @@ def test_type_a_good_verdict_beside_the_reply(tmp_path: Path, finished_once: Pat
 
 def test_call_a_half_run_complete(unfinished: Path) -> None:
     """A manifest and an event that call a run complete do not make it so."""
-    sha256 = write_manifest(unfinished / RUN, {"id": "x", "run": 1, "status": "complete"})
+    values = {
+        "id": "x", "run": 1, "status": "complete", "stopped_by": None, "trials": {},
+        "attempts_head": None, "ledger_head": None,
+    }  # fmt: skip
+    sha256 = write_manifest(unfinished / RUN, values)
     Ledger(unfinished / LEDGER, LEDGER).append(
         "run_finished", ident="x", run=1, status="complete", manifest=sha256
     )
