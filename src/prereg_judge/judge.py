@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 import jsonschema
 from jinja2 import StrictUndefined, Template, TemplateError, meta
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from prereg_judge.canon import sha256_bytes, sha256_value
 from prereg_judge.errors import InputError, Problem, raise_all
 from prereg_judge.items import Item, ItemSet
+from prereg_judge.sandbox import Sandbox, time_limit
 from prereg_judge.strict_yaml import load as load_yaml
 from prereg_judge.words import Unscored
 
@@ -127,10 +127,11 @@ class Judge:
         values = {name: item.fields[name] for name in self.spec.fields}
         try:
             system, prompt = self._templates
-            return [
-                {"role": "system", "content": system.render(**fixed).strip()},
-                {"role": "user", "content": prompt.render(**fixed, **values).strip()},
-            ]
+            with time_limit():
+                return [
+                    {"role": "system", "content": system.render(**fixed).strip()},
+                    {"role": "user", "content": prompt.render(**fixed, **values).strip()},
+                ]
         except (TemplateError, *_TEMPLATE_FAULTS) as exc:
             problem = Problem(
                 f"the prompt cannot be rendered for row {item.id!r}: {exc}", file=self.file
@@ -173,8 +174,8 @@ class Judge:
         return Parsed(str(verdict))
 
 
-def _environment() -> ImmutableSandboxedEnvironment:
-    return ImmutableSandboxedEnvironment(
+def _environment() -> Sandbox:
+    return Sandbox(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
 

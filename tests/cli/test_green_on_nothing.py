@@ -42,7 +42,7 @@ TEMPTING = {
     "none-ship": "sentinel.ships.none.count=3..4",
     "wrong": "sentinel.wrong.count[pass=1]=0..1",
     "verdict": "sentinel.verdict.count[verdict=YES,pass=2]=0..1",
-    "missing": "sentinel.missing.count=1..4",
+    "missing": "sentinel.missing.count=5..8",
     "all-missing": "sentinel.missing.rate=0.9..1",
     "calls": "calls.count=9..16",
     "unscored": "calls.unscored=1..100",

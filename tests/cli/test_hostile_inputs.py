@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from prereg_judge import sandbox
 from support import JUDGE, locked, make_workspace, new, prereg, run_scripted, verdict_reply
 
 PROMPT = 'prompt: "{{ text }}: YES or NO?"'
@@ -22,11 +23,22 @@ PROMPT = 'prompt: "{{ text }}: YES or NO?"'
         "{% for a in text %}" * 25 + "{% endfor %}" * 25,
         "{{ text + 1 }}",
         "{{ text.nothing.at.all }}",
+        "{% for a in range(9999) %}" * 4 + "{% endfor %}" * 4 + "{{ text }}",
+        "{{ 9 ** 9 ** 9 }} {{ text }}",
+        "{{ text * 10000000000 }}",
+        "{{ [text, 'b'] | random }}",
+        "{{ lipsum() }} {{ text }}",
     ],
-    ids=["endless macro", "parentheses", "nots", "loops", "wrong type", "no such field"],
+    ids=[
+        *("endless macro", "parentheses", "nots", "loops", "wrong type", "no such field"),
+        *("slow", "power", "long text", "random filter", "random text"),
+    ],
 )
-def test_a_template_that_cannot_be_rendered_is_refused(tmp_path: Path, template: str) -> None:
-    """Whatever python raises inside a template, the judge file is named."""
+def test_a_template_that_cannot_be_rendered_is_refused(
+    tmp_path: Path, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a template does, also without an end or by chance, the judge file is named."""
+    monkeypatch.setattr(sandbox, "RENDER_LIMIT_S", 0.5)
     judge = JUDGE.replace(PROMPT, f"prompt: {json.dumps(template)}")
     root = make_workspace(tmp_path / "w", judge=judge)
     assert new(root, "x").code == 0

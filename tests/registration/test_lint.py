@@ -21,23 +21,30 @@ from prereg_judge.registration.expressions import (
     parse_stop,
 )
 from prereg_judge.registration.lint import lint
-from prereg_judge.registration.refs import Facts
+from prereg_judge.registration.refs import Cell, Facts, Given
 from prereg_judge.registration.schema import Registration, to_claims
 from prereg_judge.strict_yaml import YamlPath
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.self_agreement import catalogue
+from prereg_judge.words import SetRole
 
+TABLE: dict[SetRole, dict[Cell, int]] = {
+    "sentinel": {
+        ("punctuation", "north", "DROP"): 48,
+        ("numeral", "north", "DROP"): 6,
+        ("numeral", "north", None): 10,
+        ("numeral", "south", None): 2,
+        ("synonym", "north", "DROP"): 6,
+    }
+}
 FACTS = Facts(
-    n_items={"sentinel": 72},
+    TABLE,
     verdicts=("KEEP", "DROP"),
     passes=2,
-    kinds={"sentinel": {"punctuation": 48, "numeral": 18, "synonym": 6}},
-    strata={"sentinel": {"north": 70, "south": 2}},
-    cells={"sentinel": {("punctuation", "north"): 48, ("numeral", "north"): 16,
-                        ("numeral", "south"): 2, ("synonym", "north"): 6}},
-    labels={"sentinel": {"DROP": 60}},
+    trials=144,
+    retries=0,
     from_runs={"one": 1, "two": 2},
-)  # fmt: skip
+)
 
 BASE: dict[str, Any] = {
     "prereg": 1, "id": "x", "title": "t", "study": "self-agreement", "judge": "j",
@@ -73,7 +80,7 @@ def found(claims: Claims, facts: Facts = FACTS) -> list[tuple[str | None, str]]:
     """Place and text of each problem."""
     problems = lint(
         claims,
-        catalogue=catalogue(list(facts.n_items)),
+        catalogue=catalogue(list(facts.table)),
         facts=facts,
         file="r.yaml",
         line_of=line_of,
@@ -138,7 +145,7 @@ RULES: list[tuple[str, str, str, str, str]] = [
      "needs another first verdict", "sentinel.flips.count[verdict=KEEP,to=DROP]=1..9"),
     ("predictions", f"{COUNT} >= 0", "predictions[0]", "prediction cannot fail", f"{COUNT} >= 1"),
     ("predictions", f"{COUNT} <= 72", "predictions[0]", "cannot fail", f"{COUNT} <= 71"),
-    ("predictions", "calls.hangs >= 0", "predictions[0]", "0 to any number", "calls.hangs >= 1"),
+    ("predictions", "calls.hangs >= 0", "predictions[0]", "0 to 144", "calls.hangs >= 1"),
     ("predictions", f"{RATE}.ci_low >= 0", "predictions[0]", "cannot fail",
      f"{RATE}.ci_low >= 0.6"),
     # can never hold
@@ -237,7 +244,9 @@ def test_one_pass_may_still_be_compared_with_an_earlier_run() -> None:
 def test_known_answers_need_labels() -> None:
     """A metric of wrong verdicts is refused where no item has a known label."""
     claims = claims_of(bands="sentinel.wrong_ships.count[pass=1]=5..9")
-    [(_, text)] = found(claims, dataclasses.replace(FACTS, labels={"sentinel": {}}))
+    [(_, text)] = found(
+        claims, dataclasses.replace(FACTS, table={"sentinel": {("a", None, None): 72}})
+    )
     assert "known label" in text
     assert found(claims) == []
 
@@ -343,13 +352,14 @@ def test_conditions_on_very_many_metrics_are_judged_part_by_part() -> None:
 
 
 # 72 items in two passes, each trial tried at most twice; 10 of the 60 labels say KEEP.
-RUN = replace(
-    FACTS, trials=144, retries=1, ships="KEEP", labels={"sentinel": {"DROP": 50, "KEEP": 10}}
-)
+LABELS: dict[SetRole, dict[Cell, int]] = {
+    "sentinel": {("a", "x", "DROP"): 50, ("a", "y", "KEEP"): 10, ("b", "y", None): 12}
+}
+RUN = replace(FACTS, retries=1, ships="KEEP", table=LABELS)
 
 # What is settled by the size of the run, and a neighbour that is not.
 SETTLED: list[tuple[str, str, str]] = [
-    ("bands", "calls.count=1..288", "calls.count=1..287"),
+    ("bands", "calls.count=144..288", "calls.count=144..287"),
     ("bands", "calls.hangs=0..288", "calls.hangs=0..287"),
     ("bands", "calls.retries=0..144", "calls.retries=0..143"),
     ("bands", "calls.attempts_per_trial=1..2", "calls.attempts_per_trial=1..1"),
@@ -365,7 +375,26 @@ SETTLED: list[tuple[str, str, str]] = [
     ("refuters", "calls.count > 288: x", "calls.count > 287: x"),
     ("refuters", f"{RATE} in 0.51..0.513: x", f"{RATE} in 0.51..0.52: x"),
     ("stop", "calls.hangs >= 289", "calls.hangs >= 288"),
-    ("stop", "calls.count >= 1", "calls.count >= 100"),
+    ("stop", "calls.count >= 144", "calls.count >= 145"),
+    ("stop", "calls.count <= 1 in 2 over 4", "calls.count >= 200 in 200 over 288"),
+    ("stop", "calls.hangs < 5", "calls.hangs < 5 in 10 over 40"),
+    ("stop", "calls.runaways >= 145", "calls.runaways >= 144"),
+    ("stop", "calls.hangs.rate >= 0.5 in 300 over 400", "calls.hangs.rate >= 0.5 in 200 over 400"),
+    ("stop", "calls.hangs <= 10 in 10 over 40", "calls.hangs <= 200 in 200 over 400"),
+    ("bands", "calls.count=100..288", "calls.count=145..288"),
+    ("bands", "calls.runaways=0..144", "calls.runaways=0..143"),
+    ("bands", "calls.unscored[reason=off_menu]=0..144", "calls.unscored[reason=hang]=0..144"),
+    ("bands", "calls.unscored[reason=http]=0..5", "calls.unscored[reason=crash]=0..5"),
+    ("bands", "calls.count.ci_low=100..200", "calls.hangs.ci_low=1..200"),
+    ("bands", "sentinel.missing.count=0..144", "sentinel.missing.count=0..143"),
+    ("bands", "sentinel.missing.rate=0.501..0.506", "sentinel.missing.rate=0.5..0.506"),
+    ("bands", "sentinel.wrong.count[pass=1,kind=b]=0..5",
+     "sentinel.wrong.count[pass=1,kind=a]=0..5"),
+    ("bands", "sentinel.wrong.count[pass=1,stratum=y,verdict=KEEP]=0..0",
+     "sentinel.wrong.count[pass=1,stratum=y,verdict=DROP]=0..9"),
+    ("bands", "sentinel.flips.rate[verdict=KEEP]=0.0001..0.0002",
+     "sentinel.flips.rate[verdict=KEEP]=0.0001..0.02"),
+    ("decisions", f"{RATE}.ci_high[kind=b] < 0.2 => x", f"{RATE}.ci_high[kind=b] < 0.25 => x"),
 ]  # fmt: skip
 
 
@@ -377,8 +406,84 @@ def test_what_the_size_of_the_run_settles_is_refused(section: str, trips: str, p
     assert not found(claims_of(**base, **{section: passes}), RUN), passes
 
 
+# Claims whose metric has no limit at the place where one might look for it.
+OPEN = [
+    ("predictions", "calls.seconds.mean.ci_low >= 0"),  # a t interval goes below 0
+    ("predictions", "calls.retries.ci_high >= 145"),  # Wilson's limit of all calls
+    ("predictions", "calls.hangs.ci_low <= 5"),
+    ("predictions", "calls.seconds.median.ci_high <= 5"),
+    ("stop", "calls.hangs <= 200 in 145 over 288"),  # fills in a run with retries only
+]
+
+
+@pytest.mark.parametrize(("section", "text"), OPEN)
+def test_what_a_run_can_still_decide_is_not_refused(section: str, text: str) -> None:
+    """Limits of intervals go beyond the counts; a window may stay open to the end."""
+    base = {"bands": f"{COUNT}=58..68"}
+    assert found(claims_of(**base, **{section: text}), RUN) == []
+
+
+# Sets of claims of which some result can satisfy each, and none all; and one that some can.
+HOPELESS: list[tuple[dict[str, str | list[str]], dict[str, str | list[str]]]] = [
+    ({"bands": f"{COUNT}=1..3", "refuters": [f"{COUNT} <= 2: x", f"{COUNT} > 2: x"]},
+     {"bands": f"{COUNT}=1..3", "refuters": [f"{COUNT} <= 1: x", f"{COUNT} > 2: x"]}),
+    ({"bands": f"{COUNT}=2..3", "refuters": f"{COUNT} in 1..2 or {COUNT} in 3..4: x"},
+     {"bands": f"{COUNT}=2..4", "refuters": f"{COUNT} in 1..2 or {COUNT} in 4..5: x"}),
+    ({"predictions": [f"{COUNT} <= 9", f"{COUNT} >= 9"], "refuters": f"{COUNT} = 9: x"},
+     {"predictions": [f"{COUNT} <= 9", f"{COUNT} >= 8"], "refuters": f"{COUNT} = 9: x"}),
+    ({"bands": f"{COUNT}=18..54", "refuters": f"{RATE} in 0.25..1: x"},
+     {"bands": f"{COUNT}=17..54", "refuters": f"{RATE} in 0.25..1: x"}),
+    ({"bands": [f"{COUNT}=18..36", f"{RATE}=0.75..0.8"]},
+     {"bands": [f"{COUNT}=18..54", f"{RATE}=0.75..0.8"]}),
+    ({"bands": f"{COUNT}=1..3", "refuters": f"{COUNT} in 1..4 and sentinel.flips.count <= 72: x"},
+     {"bands": f"{COUNT}=1..3", "refuters": f"{COUNT} in 1..4 and sentinel.flips.count <= 71: x"}),
+    ({"bands": f"{RATE}.ci_low=0.5..0.6", "predictions": f"{COUNT} >= 60"},
+     {"bands": f"{RATE}.ci_low=0.5..0.8", "predictions": f"{COUNT} >= 60"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("against", "possible"), HOPELESS)
+def test_claims_that_no_result_can_pass_together_are_refused(
+    against: dict[str, str | list[str]], possible: dict[str, str | list[str]]
+) -> None:
+    """Bands, predictions and refuters must leave a result that passes, over all metrics."""
+    problems = found(claims_of(**against), RUN)
+    assert len(problems) == 1
+    assert "no result can pass" in problems[0][1]
+    assert found(claims_of(**possible), RUN) == []
+
+
+def test_a_padded_condition_is_seen_through_however_many_rows_there_are() -> None:
+    """A contradiction does not hide behind a third metric with many values."""
+    many = replace(RUN, table={"sentinel": {("a", None, None): 3000}}, trials=6000)
+    refuter = f"{COUNT} <= 5 and {COUNT} >= 140 and sentinel.flips.count >= 3: x"
+    [(where, text)] = found(claims_of(bands=f"{COUNT}=6..10", refuters=refuter), many)
+    assert (where, "never fires" in text) == ("refuters[0].when", True)
+
+
+def test_how_often_an_earlier_run_gave_a_verdict_is_known() -> None:
+    """Of one row that it called KEEP no two can change; a verdict that it never gave is refused."""
+    counts: dict[Given, int] = {("one", 1, "sentinel", "KEEP"): 1}
+    facts = replace(RUN, given=counts)
+    name = "sentinel.flips_from.count[from_run=one,verdict={}]"
+    assert found(claims_of(bands=f"{name.format('KEEP')}=0..1"), facts)
+    assert found(claims_of(bands=f"{name.format('KEEP')}=1..9"), facts) == []
+    [(where, text)] = found(claims_of(bands=f"{name.format('DROP')}=1..9"), facts)
+    assert where == "bands[0].verdict"
+    assert "gave no item" in text
+
+
+def test_the_nearest_values_are_named() -> None:
+    """A share that no count gives is answered with those that are possible."""
+    [(_, text)] = found(claims_of(bands=f"{RATE}[kind=b]=0.51..0.55"), RUN)
+    assert "0.5 and 0.583333" in text
+
+
 def test_under_exclude_no_share_is_listed() -> None:
     """Rows may be left out, so that any share can come about."""
     exclude = replace(RUN, missing="exclude")
     assert not found(claims_of(bands=f"{RATE}=0.51..0.513"), exclude)
     assert found(claims_of(bands=f"{COUNT}=0..72"), exclude)
+    # Whatever is left out, no interval is narrower than that of all rows.
+    assert found(claims_of(bands=BAND, decisions=f"{RATE}.ci_high < 0.05 => x"), exclude)
+    assert not found(claims_of(bands=BAND, decisions=f"{RATE}.ci_high < 0.06 => x"), exclude)

@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 
 import jinja2
 from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from prereg_judge.engine.protocol import ModelFacts
 from prereg_judge.errors import EngineError, Problem
+from prereg_judge.sandbox import Sandbox, time_limit
 
 
 class _TemplateRefusesError(Exception):
@@ -66,17 +66,15 @@ def render_prompt(
     if settings.fold_system:
         messages = _fold(messages)
     try:
-        return (
-            _environment(facts, settings)
-            .from_string(facts.chat_template)
-            .render(
+        template = _environment(facts, settings).from_string(facts.chat_template)
+        with time_limit():
+            return template.render(
                 messages=list(messages),
                 add_generation_prompt=True,
                 bos_token=facts.bos,
                 eos_token=facts.eos,
                 **settings.arguments,
             )
-        )
     except _TemplateRefusesError as exc:
         remedy = "set `system_role: fold` in the judge file if the model takes no system role"
         what = f"the model's chat template refuses the judge's messages: {exc}"
@@ -99,9 +97,7 @@ def _environment(facts: ModelFacts, settings: TemplateSettings) -> jinja2.Enviro
     def raise_exception(message: str) -> NoReturn:
         raise _TemplateRefusesError(message)
 
-    env = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-    )
+    env = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     env.filters["tojson"] = _tojson  # jinja's own escapes for HTML
     env.globals["strftime_now"] = strftime_now
     env.globals["raise_exception"] = raise_exception

@@ -12,7 +12,7 @@ from typing import Any
 
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.registration.claims import Band, Prediction, Test
-from prereg_judge.registration.refs import known_n
+from prereg_judge.registration.reach import known_n
 from prereg_judge.stats.proportions import binomial_chance_within, wilson_interval
 from prereg_judge.study.self_agreement import LEVEL
 

@@ -181,30 +181,31 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str) -> Inputs:
 def _facts(
     model: Registration, *, judge: Judge, sets: Sequence[ItemSet], earlier: dict[str, EarlierRun]
 ) -> Facts:
-    def count(name: str) -> dict[SetRole, dict[str, int]]:
-        return {
-            s.role: dict(Counter(v for i in s.items if (v := getattr(i, name)) is not None))
-            for s in sets
-        }
-
     return Facts(
-        n_items={s.role: len(s.items) for s in sets},
-        kinds=count("kind"),
-        strata=count("stratum"),
         verdicts=tuple(judge.spec.verdicts),
-        labels=count("label"),
+        table={s.role: dict(Counter((i.kind, i.stratum, i.label) for i in s.items)) for s in sets},
         passes=model.protocol.passes,
         from_runs={name: run.passes for name, run in earlier.items()},
-        cells={s.role: dict(Counter(_cells(s))) for s in sets},
+        given=dict(_given(sets, earlier)),
         missing=model.missing,
         ships=judge.spec.ships,
         trials=model.protocol.passes * len(model.protocol.orders) * sum(len(s.items) for s in sets),
         retries=model.protocol.hang.retries,
+        stops=bool(model.stop),
     )
 
 
-def _cells(item_set: ItemSet) -> list[tuple[str, str]]:
-    return [(i.kind, i.stratum) for i in item_set.items if i.kind and i.stratum]
+def _given(
+    sets: Sequence[ItemSet], earlier: dict[str, EarlierRun]
+) -> Counter[tuple[str, int, SetRole, str]]:
+    """How often each earlier run gave each verdict to rows of each set."""
+    rows = {(s.role, i.id) for s in sets for i in s.items}
+    return Counter(
+        (name, number, role, verdict)
+        for name, run in earlier.items()
+        for (role, item_id, number), verdict in run.verdicts.items()
+        if verdict is not None and (role, item_id) in rows
+    )
 
 
 def _rows_of_earlier(

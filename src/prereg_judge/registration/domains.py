@@ -46,8 +46,18 @@ class Domain:
         return cls(ordered[0], ordered[-1], whole, ordered)
 
     def __str__(self) -> str:
-        high = f"{self.high:g}" if math.isfinite(self.high) else "any number"
-        return f"{self.low:g} to {high}"
+        if self.low == self.high:
+            return f"{self.low:g}"
+        low, high = (f"{x:g}" if math.isfinite(x) else "any number" for x in (self.low, self.high))
+        return low if low == high else f"{low} to {high}"
+
+    def near(self, test: Test) -> str:
+        """The values next to a test that none of them meets, in words; empty where it is known."""
+        if self.values is None or any(test.holds(v) for v in self.values):
+            return ""
+        below = max((v for v in self.values if v <= test.low), default=None)
+        above = min((v for v in self.values if v >= test.high), default=None)
+        return " and ".join(f"{v:g}" for v in (below, above) if v is not None)
 
     def samples(self, tests: tuple[Test, ...]) -> list[float]:
         """Values that stand for all others: between two neighbours no test changes its answer."""
@@ -83,7 +93,7 @@ def possible_answers(condition: Condition, domains: Mapping[MetricRef, Domain]) 
     """
     tests = tests_in(condition)
     refs = list(dict.fromkeys(t.ref for t in tests))
-    samples = [domains[r].samples(tuple(t for t in tests if t.ref == r)) for r in refs]
+    samples = [telling_values(domains[r], tuple(t for t in tests if t.ref == r)) for r in refs]
     if not all(samples):
         return {False}
     if math.prod(len(s) for s in samples) <= _MOST_COMBINATIONS:
@@ -96,6 +106,14 @@ def possible_answers(condition: Condition, domains: Mapping[MetricRef, Domain]) 
     if {settles} in parts:
         return {settles}
     return {not settles} if all(p == {not settles} for p in parts) else {True, False}
+
+
+def telling_values(domain: Domain, tests: tuple[Test, ...]) -> list[float]:
+    """One value for each set of answers that these tests on one metric can give together."""
+    found: dict[tuple[bool, ...], float] = {}
+    for x in domain.samples(tests):
+        found.setdefault(tuple(t.holds(x) for t in tests), x)
+    return list(found.values())
 
 
 def values_where(

@@ -21,7 +21,10 @@ from prereg_judge.registration.claims import (
     tests_in,
 )
 from prereg_judge.registration.domains import Domain, possible_answers, values_where
-from prereg_judge.registration.refs import Facts, check_ref, domain_of
+from prereg_judge.registration.passing import can_pass
+from prereg_judge.registration.reach import domain_of, most_counted
+from prereg_judge.registration.refs import Facts, check_ref
+from prereg_judge.registration.windows import Calls, can_stay_silent, can_trip
 from prereg_judge.strict_yaml import YamlPath, path_text
 from prereg_judge.study.metric import Catalogue, MetricRef
 
@@ -93,6 +96,8 @@ class _Linter:
         for at in range(len(self.claims.stops)):
             self._stop(at)
         self._compatible()
+        if not self.problems:
+            self._passable()
         return sorted(self.problems, key=lambda p: p.line or 0)
 
     def _add(self, path: YamlPath, what: str, *, found: str | None = None,
@@ -141,7 +146,9 @@ class _Linter:
             self._add(path, what, found=str(claim.test), remedy="narrow it until a result can miss")
         elif answers == {False}:
             what = f"this {word} can never hold: `{claim.test.ref}` is always {domain}"
-            self._add(path, what, found=str(claim.test), remedy="mend the limits")
+            near = domain.near(claim.test) if domain is not None else ""
+            remedy = f"the nearest that it can be: {near}" if near else "mend the limits"
+            self._add(path, what, found=str(claim.test), remedy=remedy)
         if claim.expected is None or domain is None:
             return
         if not domain.low <= claim.expected <= domain.high:
@@ -199,15 +206,32 @@ class _Linter:
             what = f"`{ref}` is not known while the run goes on"
             self._add((*path, "metric"), what, remedy=f"use one of {', '.join(live)}")
             return
-        if rule.in_every is not None and domain.whole:
-            domain = Domain(domain.low, min(domain.high, rule.in_every), True)
-        answers = possible_answers(rule.when, {ref: domain})
-        if len(answers) == 1:
-            word = "always" if answers == {True} else "never"
-            what = f"this stop rule {word} trips: `{ref}` is always {domain}"
-            if rule.in_every is not None:
-                what += f" in a window of {rule.in_every} calls"
-            self._add(path, what, found=str(rule.when))
+        calls = self._calls(ref)
+        word = "never" if not can_trip(rule, calls) else "always"
+        if word == "always" and can_stay_silent(rule, calls):
+            return
+        between = f"{calls.least} to {calls.most}" if calls.least < calls.most else calls.most
+        what = f"this stop rule {word} trips: a run that it does not end makes {between} calls"
+        if rule.in_every is not None:
+            what += f", and it looks at windows of {rule.in_every}"
+        self._add(path, what, found=str(rule.when))
+
+    def _calls(self, ref: MetricRef) -> Calls:
+        """What a stop rule may meet in a run."""
+        trials = self.facts.trials
+        every = ref.name == "calls.count"
+        counted = None if every else most_counted(ref, self.facts)
+        return Calls(trials, trials * (self.facts.retries + 1), counted)
+
+    def _passable(self) -> None:
+        """Some result must meet every band and prediction and leave every refuter silent."""
+        if can_pass(self.claims, self._domain, self.facts):
+            return
+        place = "refuters" if self.claims.refuters else "bands"
+        what = "no result can pass: wherever every band and prediction holds, a refuter fires"
+        if not self.claims.refuters:
+            what = "no result can pass: the bands and predictions cannot all hold at once"
+        self._add((place,), what, remedy="mend the claims that stand against each other")
 
     def _compatible(self) -> None:
         """Two expectations of one metric must leave a value at which both hold."""

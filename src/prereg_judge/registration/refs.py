@@ -1,4 +1,4 @@
-"""Checks one metric reference: name, parameters and their values; says what it can be.
+"""Checks one metric reference: name, parameters and their values.
 
 Knows the study's catalogue and the facts of the inputs, not the claims that use the metric.
 """
@@ -6,25 +6,25 @@ Knows the study's catalogue and the facts of the inputs, not the claims that use
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from prereg_judge.registration.domains import Domain
-from prereg_judge.stats.proportions import wilson_interval
-from prereg_judge.study.counted import LEVEL
 from prereg_judge.study.metric import Catalogue, MetricRef, MetricSpec
 from prereg_judge.words import SET_ROLES, UNSCORED, Missing, SetRole
 
 # The part of a name between the set and the last word, for what the catalogue does not say.
 _NEEDS_TWO_PASSES = {"agreement", "flips", "ships.some", "wrong_found", "wrong_repeated"}
-_NEEDS_LABELS = {"wrong", "wrong_ships", "wrong_found", "wrong_repeated"}
-_CONTINUOUS = {"share", "seconds"}
+NEEDS_LABELS = {"wrong", "wrong_ships", "wrong_found", "wrong_repeated"}
 # Settled by the item file and the judge file: a run can change nothing about them.
 _KNOWN_BEFORE = {"distinct", "duplicates"}
-# Metrics whose n is every row of the set (those below also need a label).
-_EVERY_ROW = {"agreement", "flips", "verdict", "ships.any", "ships.all", "ships.some", "ships.none"}
-_MOST_LISTED = 5_000
+# Metrics without an interval.
+_NO_INTERVAL = {"calls.count", "calls.attempts_per_trial", "calls.seconds.max"}
+
+# Kind, stratum and known label of a row; None where it has none.
+Cell = tuple[str | None, str | None, str | None]
+# Earlier run, its pass, set and verdict.
+Given = tuple[str, int, SetRole, str]
 
 
 @dataclass(frozen=True)
@@ -33,40 +33,67 @@ class Facts:
 
     Attributes
     ----------
-    n_items
-        Number of items of each set that the registration has.
-    kinds, strata
-        For each set, number of items of each kind and of each stratum.
-    cells
-        For each set, number of items of each (kind, stratum) together.
-    labels
-        For each set, number of items with each known label.
+    table
+        For each item set of the registration, number of items of each kind, stratum and label.
     verdicts
         The judge's closed list.
     passes
         Registered number of passes.
+    trials, retries
+        Planned trials, and how often one may be tried again.
+    stops
+        Whether a stop rule may end the run before its last trial.
     from_runs
         Number of passes of each earlier run that can be compared with, by its name.
+    given
+        How often each earlier run gave each verdict; None = not looked up.
     missing
         How a trial without a verdict counts; with `exclude`, n is not known beforehand.
     ships
         The verdict that ships.
-    trials, retries
-        Planned trials, and how often one may be tried again; None = not known.
     """
 
-    n_items: Mapping[SetRole, int]
+    table: Mapping[SetRole, Mapping[Cell, int]]
     verdicts: Collection[str]
     passes: int
-    kinds: Mapping[SetRole, Mapping[str, int]] = field(default_factory=dict)
-    strata: Mapping[SetRole, Mapping[str, int]] = field(default_factory=dict)
-    cells: Mapping[SetRole, Mapping[tuple[str, str], int]] = field(default_factory=dict)
-    labels: Mapping[SetRole, Mapping[str, int]] = field(default_factory=dict)
+    trials: int
+    retries: int
+    stops: bool = False
     from_runs: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[Given, int] | None = None
     missing: Missing = "disagree"
     ships: str | None = None
-    trials: int | None = None
-    retries: int = 0
+
+    def groups(self, role: SetRole, name: Literal["kind", "stratum", "label"]) -> list[str]:
+        """The kinds, strata or labels that items of a set have."""
+        at = ("kind", "stratum", "label").index(name)
+        return list(dict.fromkeys(g for cell in self.table[role] if (g := cell[at]) is not None))
+
+    def rows(
+        self,
+        role: SetRole,
+        *,
+        kind: str | None = None,
+        stratum: str | None = None,
+        label: str | None = None,
+        labelled: bool = False,
+    ) -> int:
+        """Number of items that are of this kind, stratum and label, each where it is given."""
+        return sum(
+            n
+            for (k, s, has), n in self.table[role].items()
+            if (kind is None or k == kind)
+            and (stratum is None or s == stratum)
+            and (label is None or has == label)
+            and (has is not None or not labelled)
+        )
+
+    def given_earlier(self, role: SetRole, params: Mapping[str, str]) -> int | None:
+        """Rows to which an earlier run gave a verdict; None where that was not looked up."""
+        if self.given is None:
+            return None
+        number = int(params.get("from_pass", "1"))
+        return self.given.get((params["from_run"], number, role, params["verdict"]), 0)
 
 
 @dataclass(frozen=True)
@@ -93,8 +120,8 @@ def stem_of(ref: MetricRef) -> str:
 def check_ref(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> list[Trouble]:
     """Everything that is wrong with a reference; empty when it can be computed."""
     role = role_of(ref)
-    if role is not None and role not in facts.n_items:
-        sets = ", ".join(facts.n_items)
+    if role is not None and role not in facts.table:
+        sets = ", ".join(facts.table)
         what = f"the registration has no item set `{role}`"
         return [Trouble("metric", what, f"add it under items, or use {sets}")]
     spec = catalogue.specs.get(ref.base.name)
@@ -110,90 +137,17 @@ def check_ref(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> list[Tro
     return troubles
 
 
-def domain_of(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> Domain | None:
-    """The values that a metric can take, None where the reference does not stand up."""
-    if check_ref(ref, catalogue=catalogue, facts=facts):
-        return None
-    spec = catalogue.specs[ref.base.name]
-    if (listed := _listed(ref, facts)) is not None:
-        return listed
-    if role_of(ref) is None and facts.trials is not None:
-        return _calls_domain(ref, spec, facts)
-    low, high = spec.domain
-    if high is None:
-        high = math.inf
-    elif high == "items":
-        high = float(_items_counted(ref, facts))
-    whole = spec.unit not in _CONTINUOUS and ref == ref.base
-    return Domain(float(low), float(high), whole)
-
-
-def known_n(ref: MetricRef, facts: Facts) -> int | None:
-    """How many rows a metric counts over, where that is known before the run; else None."""
-    role, stem, params = role_of(ref), stem_of(ref), dict(ref.params)
-    fixed = stem in _EVERY_ROW | _NEEDS_LABELS and not (stem == "flips" and "verdict" in params)
-    partly = stem in _NEEDS_LABELS and ("kind" in params or "stratum" in params)
-    if role is None or not fixed or partly or facts.missing == "exclude":
-        return None
-    return _items_counted(ref, facts)
-
-
-def _listed(ref: MetricRef, facts: Facts) -> Domain | None:
-    """Every value of a count or share whose n is known before the run; None for others.
-
-    The limits of its interval are Wilson's for every possible count, so they are listed as well.
-    """
-    n = known_n(ref, facts)
-    if n is None or not 0 < n <= _MOST_LISTED:
-        return None
-    most = n - _never_hit(ref, facts)
-    scale = n if ref.base.name.endswith(".rate") else 1
-    if ref == ref.base:
-        return Domain.listed(k / scale for k in range(most + 1))
-    side = 0 if ref.name.endswith(".ci_low") else 1
-    limits = (wilson_interval(k, n, level=LEVEL)[side] for k in range(most + 1))
-    return Domain.listed(limit if scale == n else limit * n for limit in limits)
-
-
-def _never_hit(ref: MetricRef, facts: Facts) -> int:
-    """Labelled rows that cannot be counted: the verdict asked for is their own label."""
-    role, stem = role_of(ref), stem_of(ref)
-    verdict = facts.ships if stem == "wrong_ships" else dict(ref.params).get("verdict")
-    if role is None or verdict is None or stem not in ("wrong", "wrong_ships"):
-        return 0
-    return facts.labels.get(role, {}).get(verdict, 0)
-
-
-def _calls_domain(ref: MetricRef, spec: MetricSpec, facts: Facts) -> Domain:
-    """What a metric of calls can be, given how many trials and retries there are."""
-    assert facts.trials is not None
-    calls = facts.trials * (facts.retries + 1)
-    name = ref.base.name
-    high = {"trials": facts.trials, "attempts": facts.retries + 1, "calls": calls}.get(spec.unit)
-    if name == "calls.retries":
-        high = facts.trials * facts.retries
-    low = 1.0 if name in ("calls.count", "calls.attempts_per_trial") else 0.0
-    top = float(high) if high is not None else 1.0 if spec.unit == "share" else math.inf
-    return Domain(low, top, spec.unit not in _CONTINUOUS and ref == ref.base)
-
-
-def _items_counted(ref: MetricRef, facts: Facts) -> int:
-    """Items of the set after `kind`, `stratum` and the need of a label: exact or a bound."""
-    role = role_of(ref)
+def rows_counted(ref: MetricRef, facts: Facts) -> int:
+    """Rows of the set after `kind`, `stratum` and the need of a label: 0 where there is none."""
+    role, params = role_of(ref), dict(ref.params)
     if role is None:
-        return sum(facts.n_items.values())
-    params = dict(ref.params)
-    sizes = [facts.n_items[role]]
-    kind, stratum = params.get("kind"), params.get("stratum")
-    if kind is not None:
-        sizes.append(facts.kinds.get(role, {}).get(kind, 0))
-    if stratum is not None:
-        sizes.append(facts.strata.get(role, {}).get(stratum, 0))
-    if kind is not None and stratum is not None and role in facts.cells:
-        sizes.append(facts.cells[role].get((kind, stratum), 0))
-    if stem_of(ref) in _NEEDS_LABELS:
-        sizes.append(sum(facts.labels.get(role, {}).values()))
-    return min(sizes)
+        return sum(facts.rows(each) for each in facts.table)
+    return facts.rows(
+        role,
+        kind=params.get("kind"),
+        stratum=params.get("stratum"),
+        labelled=stem_of(ref) in NEEDS_LABELS,
+    )
 
 
 def _names(ref: MetricRef, spec: MetricSpec) -> Iterator[Trouble]:
@@ -210,6 +164,8 @@ def _names(ref: MetricRef, spec: MetricSpec) -> Iterator[Trouble]:
 
 def _needs(ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
     role, stem = role_of(ref), stem_of(ref)
+    if ref != ref.base and ref.base.name in _NO_INTERVAL:
+        yield Trouble("metric", f"`{ref.base.name}` has no interval", "leave `.ci_low/high` out")
     if role is None:
         return
     params = dict(ref.params)
@@ -222,8 +178,8 @@ def _needs(ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
     if stem in _NEEDS_TWO_PASSES and facts.passes < 2:
         what = f"`{ref.name}` compares passes and the protocol has one"
         yield Trouble("metric", what, "write `passes: 2` or more, or leave the claim out")
-    if stem in _NEEDS_LABELS and not any(facts.labels.get(role, {}).values()):
-        yield Trouble("metric", f"no item of `{role}` has a known label", "add labels to the set")
+    if stem in NEEDS_LABELS and not rows_counted(ref, facts):
+        yield Trouble("metric", f"no such item of `{role}` has a known label", "add labels")
 
 
 def _value(key: str, value: str, ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
@@ -233,9 +189,10 @@ def _value(key: str, value: str, ref: MetricRef, facts: Facts) -> Iterator[Troub
         case "verdict" | "to":
             yield from _one_of(key, value, facts.verdicts, "one of the judge's verdicts")
         case "kind" if role is not None:
-            yield from _one_of(key, value, facts.kinds.get(role, {}), f"a kind of item in `{role}`")
+            known = facts.groups(role, "kind")
+            yield from _one_of(key, value, known, f"a kind of item in `{role}`")
         case "stratum" if role is not None:
-            known = facts.strata.get(role, {})
+            known = facts.groups(role, "stratum")
             yield from _one_of(key, value, known, f"a stratum of `{role}`")
             yield from _empty_cell(value, ref, facts)
         case "reason":
@@ -247,6 +204,7 @@ def _value(key: str, value: str, ref: MetricRef, facts: Facts) -> Iterator[Troub
         case "from_run":
             yield from _one_of(key, value, facts.from_runs, "an earlier run that was handed in")
             yield from _which_pass(dict(ref.params).get("from_pass"), value, facts)
+            yield from _never_given(ref, value, facts)
 
 
 def _one_of(key: str, value: str, known: Collection[str], what: str) -> Iterator[Trouble]:
@@ -262,11 +220,11 @@ def _one_of(key: str, value: str, known: Collection[str], what: str) -> Iterator
 
 def _empty_cell(stratum: str, ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
     role, kind = role_of(ref), dict(ref.params).get("kind")
-    if role is not None and role in facts.cells and kind in facts.kinds.get(role, {}):
-        known = stratum in facts.strata.get(role, {})
-        if known and not facts.cells[role].get((str(kind), stratum)):
-            what = f"no item of `{role}` has kind `{kind}` and stratum `{stratum}`"
-            yield Trouble("stratum", what)
+    if role is None or kind is None or not facts.rows(role, kind=kind):
+        return
+    if facts.rows(role, stratum=stratum) and not facts.rows(role, kind=kind, stratum=stratum):
+        what = f"no item of `{role}` has kind `{kind}` and stratum `{stratum}`"
+        yield Trouble("stratum", what)
 
 
 def _which_pass(given: str | None, run: str, facts: Facts) -> Iterator[Trouble]:
@@ -280,6 +238,16 @@ def _which_pass(given: str | None, run: str, facts: Facts) -> Iterator[Trouble]:
     elif not _within(given, passes):
         word = "pass" if passes == 1 else "passes"
         yield Trouble("from_pass", f"pass {given}: the earlier run `{run}` has {passes} {word}")
+
+
+def _never_given(ref: MetricRef, run: str, facts: Facts) -> Iterator[Trouble]:
+    role, params = role_of(ref), dict(ref.params)
+    number, passes = params.get("from_pass", "1"), facts.from_runs.get(run, 0)
+    if role is None or params.get("verdict") not in facts.verdicts or not _within(number, passes):
+        return
+    if facts.given_earlier(role, params) == 0:
+        what = f"the earlier run `{run}` gave no item of `{role}` the verdict {params['verdict']}"
+        yield Trouble("verdict", what)
 
 
 def _within(value: str, most: int) -> bool:

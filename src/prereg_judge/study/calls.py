@@ -136,6 +136,12 @@ def call_count(ref: MetricRef) -> CallCount | None:
     return CallCount(_with_reason(_REASONS[part][0]), rate)
 
 
+def count_reason(ref: MetricRef) -> str | None:
+    """The reason for having no verdict that a `calls.*` count is about, None for any or none."""
+    part = ref.name.removesuffix(".rate").removeprefix("calls.")
+    return _REASONS[part][0] if part in _REASONS else dict(ref.params).get("reason")
+
+
 def call_metric(data: StudyInput, ref: MetricRef) -> Metric:
     """One `calls.*` metric over all attempts of a run.
 
