@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import tempfile
 import unicodedata
 from pathlib import Path
@@ -20,11 +21,12 @@ from prereg_judge.errors import InputError
 from prereg_judge.items import Item, load_items
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+IDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
 GROUP = st.none() | st.from_regex(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,5}", fullmatch=True)
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
-            "id": TEXT.filter(str.strip),
+            "id": IDS.filter(str.strip),
             "label": st.none() | TEXT.filter(bool),
             "kind": GROUP,
             "stratum": GROUP,
@@ -117,7 +119,7 @@ def test_the_same_row_written_otherwise(raw: bytes) -> None:
 @pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
 def test_what_other_readers_take_for_a_line_end(odd: str) -> None:
     """Only a newline ends a line: what str.splitlines splits at may stand inside a string."""
-    row = {"id": f"a{odd}b", "text": f"c{odd}d"}
+    row = {"id": "a", "text": f"c{odd}d"}
     if odd in "\u2028\u2029\x85":  # JSON allows the others as escapes only
         (item,) = load(jsonl([row]))
         assert (item.id, item.fields["text"]) == (row["id"], row["text"])
@@ -130,7 +132,7 @@ def test_what_other_readers_take_for_a_line_end(odd: str) -> None:
 def test_lines_are_those_of_the_file() -> None:
     """A row's line counts blank lines and lines inside quoted cells."""
     assert [i.line for i in load(b'\n{"id":"a"}\n\n{"id":"b"}\n')] == [2, 4]
-    assert [i.line for i in load(b'id,text\na,"x\ny"\nb,z\n', ".csv")] == [3, 4]
+    assert [i.line for i in load(b'id,text\na,"x\ny"\nb,z\n', ".csv")] == [2, 4]
 
 
 def test_values_keep_their_type() -> None:
@@ -151,7 +153,10 @@ def test_values_keep_their_type() -> None:
         (b'{"id":"a","\\u00e9":1,"e\\u0301":2}', 1, "stands twice"),
         (b'{"id":"a","x":"\\ud83d"}', 1, "surrogate"),
         (b'{"id":"\\udc00"}', 1, "surrogate"),
-        (b"[" * 100_000, 1, "invalid JSON"),
+        (b"[" * 100_000, 1, "nested too deeply"),
+        (b'{"id":"a","x":' + b"9" * 5000 + b"}", 1, "too many digits"),
+        (b'{"id":"a\\u001bb"}', 1, "control character U+001B"),
+        (b'{"id":"a\xc2\x85b"}', 1, "control character U+0085"),
         (b'{"id":"a"}\n"b"', 2, "not an object"),
         (b'{"id":"a"}\n["id"]', 2, "not an object"),
         (b'{"id":"a"}\n{"text":"b"}', 2, "needs a text id"),
@@ -180,7 +185,11 @@ def test_rows_that_are_refused(raw: bytes, line: int, what: str) -> None:
     [
         (b"id,id\na,b\n", 1, "'id' stands twice"),
         (b"id,\xc3\xa9,e\xcc\x81\na,b,c\n", 1, "stands twice"),
-        (b"id,text\na\n", 2, "1 cells under 2"),
+        (b"id,text\na\n", 2, "1 cells under 2 column names. Give each column one cell"),
+        (b'id,text\n\n"a","x\ny",z\n', 3, "3 cells under 2"),
+        (b'id,text\na,b\nc,"x\n\ny\n', 3, "invalid CSV"),
+        (b"id;text\na;b\n", 1, "the separator looks like `;`"),
+        (b"id\ttext\na\tb\n", 1, "the separator looks like a tab"),
         (b"id,text\na,b,c\n", 2, "3 cells under 2"),
         (b'id,text\na,"b\n', 2, "invalid CSV"),
         (b'id,text\na,"b"c\n', 2, "invalid CSV"),
@@ -227,6 +236,61 @@ def test_no_rows_in_parquet() -> None:
     pl.DataFrame({"id": []}, schema={"id": pl.String}).write_parquet(stream)
     with pytest.raises(InputError, match="has no rows"):
         load(stream.getvalue(), ".parquet")
+
+
+@pytest.mark.parametrize(
+    ("raw", "remedy"),
+    [
+        (b'{"id":"a","id":"b"}', "keep one of the two"),
+        (b'{"id":"a","x":"\\ud800"}', "both halves"),
+        (b'{"id":"a","x":NaN}', "null where there is none"),
+        (b'{"id":', "one JSON object"),
+    ],
+)
+def test_the_remedy_is_that_of_the_fault(raw: bytes, remedy: str) -> None:
+    """What is JSON and still no row is not answered with how to write JSON."""
+    with pytest.raises(InputError) as caught:
+        load(raw)
+    (problem,) = caught.value.problems
+    assert remedy in str(problem.remedy)
+    assert problem.what.startswith("invalid JSON") == (remedy == "one JSON object")
+
+
+def test_one_line_number_for_bad_json() -> None:
+    """The column is that of the file's line; the reader's own `line 1` is not repeated."""
+    with pytest.raises(InputError, match=r"items\.jsonl:3: invalid JSON: .* at column 7") as caught:
+        load(b'{"id":"a"}\n\n{"id":')
+    assert "line 1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "suffix"), [(b"not JSON\n", ".jsonl"), (b"a,b,c\n", ".csv")], ids=["JSON", "CSV"]
+)
+def test_unreadable_rows_are_told_together(row: bytes, suffix: str) -> None:
+    """Rows that cannot be read at all are listed like others, up to twenty."""
+    with pytest.raises(InputError) as caught:
+        load(b"id,text\n" * (suffix == ".csv") + row * 30, suffix)
+    first = 1 + (suffix == ".csv")
+    assert [p.line for p in caught.value.problems[:20]] == list(range(first, first + 20))
+    assert "10 more" in caught.value.problems[-1].what
+    assert len(caught.value.problems) == 21
+
+
+def test_a_long_cell_is_read_as_in_the_other_formats() -> None:
+    """The csv module's limit of 131072 characters a cell holds for nobody else, nor afterwards."""
+    before = csv.field_size_limit()
+    rows = [{"id": "a", "text": "x" * 200_000}]
+    assert without_line(load(as_csv(rows), ".csv")) == without_line(load(jsonl(rows)))
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_there_and_is_no_file(tmp_path: Path, kind: str) -> None:
+    """A folder or a pipe is not said to be missing, and a pipe is not waited for."""
+    path = tmp_path / "items.jsonl"
+    path.mkdir() if kind == "folder" else os.mkfifo(path)
+    with pytest.raises(InputError, match=r"not a (regular )?file"):
+        load_items(path, role="real", shown="items.jsonl")
 
 
 def test_every_bad_row_is_told_up_to_twenty() -> None:

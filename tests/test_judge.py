@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -87,20 +89,43 @@ def test_no_key_may_be_left_out(name: str) -> None:
     [
         ({"judge": 2}, "judge", "1"),
         ({"judge": "1"}, "judge", "1"),
-        ({"id": "Yes No"}, "id", "pattern"),
-        ({"temperature": 1}, "temperature", "not permitted"),
+        ({"id": "Yes No"}, "id", "is not a short name"),
+        ({"temperature": 1}, "temperature", "unknown key `temperature`"),
         ({"system_role": "drop"}, "system_role", "keep"),
         ({"json_style": "pretty"}, "json_style", "compact"),
+        ({"titel": "x"}, "titel", "Did you mean title"),
         ({"verdicts": ["YES"]}, "verdicts", "at least 2"),
-        ({"verdicts": ["YES", 1]}, "verdicts.1", "string"),
+        ({"verdicts": ["YES", 1]}, "verdicts[1]", "must be text"),
         ({"verdicts": ["YES", "NO", "NO"]}, "verdicts", "distinct"),
         ({"verdicts": ["YES", " "]}, "verdicts", "not empty"),
         ({"ships": "MAYBE"}, "ships", "not a verdict"),
-        ({"fields": []}, "fields", "at least 1"),
+        ({"fields": []}, "fields", "at least one"),
+        ({"fields": ["text", "text"]}, "fields", "listed twice"),
         ({"fields": ["text", "other"]}, "fields", "does not appear in the prompt"),
         ({"prompt": "{{ text }} {{ other }}"}, "prompt", "a name it is not given"),
         ({"system": "{{ text }}"}, "system", "a name it is not given"),
         ({"prompt": "{{ text"}, "prompt", "not a jinja2 template"),
+        ({"prompt": "a\n{{ text | nosuch }}"}, "prompt", "named 'nosuch', on line 2 of it"),
+        ({"title": " "}, "title", "is empty"),
+        ({"title": "a\x1bb"}, "title", "control character U+001B"),
+        ({"title": "a\x9bb"}, "title", "control character U+009B"),
+        ({"title": "TODO"}, "title", "placeholder TODO"),
+        ({"title": "todo"}, "title", "placeholder todo"),
+        ({"title": "Is <this> so?"}, "title", "placeholder <this>"),
+        ({"system": "Tbd: say it"}, "system", "placeholder Tbd"),
+        ({"prompt": "XXX {{ text }}"}, "prompt", "placeholder XXX"),
+        (
+            {"rules": [{"id": "r", "priority": 1, "text": "fixme"}]},
+            "rules[0].text",
+            "placeholder fixme",
+        ),
+        ({"output": output({"type": "integer", "enum": ["YES", "NO"]})}, "output",
+         "output.properties.verdict has a choice that does not fit `type: integer`"),
+        ({"output": output({**VERDICT, "const": "MAYBE"})}, "output", "not in its `enum`"),
+        ({"output": output({**VERDICT, "maxLength": 2})}, "output", "does not fit"),
+        ({"output": output(properties={"why": {"type": "string", "minLength": 9, "maxLength": 3}})},
+         "output", "`minLength` above its `maxLength`"),
+        ({"output": output(required=["verdict", "why"])}, "output", "does not have"),
         ({"prompt": "{% include 'x' %}{{ text }}{% endif %}"}, "prompt", "not a jinja2 template"),
         ({"output": {"type": 7}}, "output", "not a JSON schema"),
         ({"output": output(type="array")}, "output", "closed object"),
@@ -133,8 +158,8 @@ def test_no_key_may_be_left_out(name: str) -> None:
             "rules",
             "'r' has a verdict that is not on the list",
         ),
-        ({"rules": [{"id": "r", "text": "t"}]}, "rules.0.priority", "required"),
-        ({"rules": [{"id": "r", "priority": 1.5, "text": "t"}]}, "rules.0.priority", "integer"),
+        ({"rules": [{"id": "r", "text": "t"}]}, "rules[0].priority", "is missing"),
+        ({"rules": [{"id": "r", "priority": 1.5, "text": "t"}]}, "rules[0].priority", "whole"),
     ],
 )  # fmt: skip
 def test_judges_that_are_refused(changed: dict[str, Any], where: str, what: str) -> None:
@@ -155,7 +180,7 @@ def test_everything_wrong_is_told_at_once() -> None:
     ("text", "what"),
     [
         ("", "is empty"),
-        ("- a", "dictionary"),
+        ("- a", "a mapping of keys to values"),
         (JUDGE + "title: again\n", "given twice"),
         (JUDGE.replace('["YES", "NO"]\nships', "[YES, NO]\nships"), "ambiguous"),
         (JUDGE.replace("fields: [text]", "fields: &f [text]"), "anchors"),
@@ -170,6 +195,29 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """A missing file is told by the name in the registration."""
     with pytest.raises(InputError, match=r"^judge/x\.yaml: the judge file does not exist"):
         load_judge(tmp_path / "x.yaml", shown="judge/x.yaml")
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_there_and_is_no_file(tmp_path: Path, kind: str) -> None:
+    """A folder or a pipe is not said to be missing, and a pipe is not waited for."""
+    path = tmp_path / "j.yaml"
+    path.mkdir() if kind == "folder" else os.mkfifo(path)
+    with pytest.raises(InputError, match=r"not a (regular )?file"):
+        load_judge(path, shown="j.yaml")
+
+
+def test_words_that_only_look_like_placeholders() -> None:
+    """A prompt may hold tags and speak of TODO notes; a system message may be empty."""
+    assert judge(
+        prompt="<text>{{ text }}</text> Is this a TODO?", system="", title="Todoist or not"
+    )
+
+
+def test_many_problems_are_cut_at_twenty() -> None:
+    """A long list of mistakes ends with how many more there are."""
+    rules = [{"id": "r", "priority": "x", "text": "t"} for _ in range(50)]
+    found = problems(rules=rules)
+    assert (len(found), "30 more" in found[20].what) == (21, True)
 
 
 def test_messages() -> None:
@@ -282,7 +330,7 @@ def test_exactly_one_of_verdict_and_reason(text: str) -> None:
         assert json.loads(text) == {"verdict": read.verdict}
 
 
-@pytest.mark.parametrize("value", ["", "text", 0, 3, -1.5, 2**53 - 1, -(2**53) + 1])
+@pytest.mark.parametrize("value", ["text", 0, 3, -1.5, 2**53 - 1, -(2**53) + 1])
 def test_values_that_can_be_judged(value: Any) -> None:
     """Text and numbers that a record can hold exactly."""
     assert check_items(judge(), [items(item(text=value))]) == []
@@ -294,9 +342,12 @@ def test_values_that_can_be_judged(value: Any) -> None:
     [
         ({}, "nothing", "lacks a field"),
         ({"text": None}, "None", "lacks a field"),
-        ({"text": True}, "True", "lacks a field"),
-        ({"text": ["a"]}, "['a']", "lacks a field"),
-        ({"text": {"a": 1}}, "{'a': 1}", "lacks a field"),
+        ({"text": ""}, "''", "nothing to judge"),
+        ({"text": " \n"}, "' \\n'", "nothing to judge"),
+        ({"text": True}, "True", "neither text nor a number"),
+        ({"text": ["a"]}, "['a']", "neither text nor a number"),
+        ({"text": {"a": 1}}, "{'a': 1}", "neither text nor a number"),
+        ({"text": date(2026, 2, 3)}, "datetime.date(2026, 2, 3)", "neither text nor a number"),
         ({"text": float("nan")}, "nan", "cannot be recorded exactly"),
         ({"text": float("inf")}, "inf", "cannot be recorded exactly"),
         ({"text": 2**53}, str(2**53), "cannot be recorded exactly"),
@@ -309,6 +360,20 @@ def test_values_that_cannot_be_judged(fields: dict[str, Any], found: str, what: 
     assert (problem.file, problem.line, problem.where) == ("s.jsonl", 1, "text")
     assert problem.found == found
     assert what in problem.what
+
+
+def test_one_blank_field_beside_another_is_an_answer() -> None:
+    """An empty rewrite can be judged; a row that is blank throughout cannot."""
+    two = judge(fields=["text", "more"], prompt="{{ text }} {{ more }}")
+    assert check_items(two, [items(item(text="a", more=""))]) == []
+    (problem,) = check_items(two, [items(item(text="", more=" "))])
+    assert (problem.where, "nothing to judge" in problem.what) == ("text, more", True)
+
+
+def test_rows_that_cannot_be_judged_are_cut_at_twenty() -> None:
+    """A column left out of a long file is not a message a row."""
+    found = check_items(judge(), [items(*[item()] * 200)])
+    assert (len(found), "180 more" in found[20].what) == (21, True)
 
 
 def test_labels_are_verdicts() -> None:

@@ -258,6 +258,30 @@ def test_missing_text_names_every_row() -> None:
     assert places == [("a", "rewrite"), ("b", "original"), ("b", "rewrite")]
 
 
+def test_missing_text_is_told_with_file_and_line_up_to_twenty() -> None:
+    """Each row by its line, twenty of them, and how many more."""
+    places = [("s.jsonl", n) for n in range(2, 74)]
+    with pytest.raises(InputError) as caught:
+        check_rows(SHIPPED, original="foo", places=places)
+    told = caught.value.problems
+    assert [(p.file, p.line) for p in told[:20]] == places[:20]
+    assert "question, original, rewrite" in str(told[0].remedy)
+    assert (len(told), "52 more" in told[20].what) == (21, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(None, "declares no kind"), ("tone", "no rule is known for the kind 'tone'")],
+)
+def test_a_kind_without_a_rule_is_said_in_words(kind: str | None, words: str) -> None:
+    """No Python value stands in the reason, and the kinds that have a rule are listed."""
+    row = {"id": "a", "kind": kind, "original": "We ship.", "rewrite": "We ship"}
+    (found,) = check_rows([row]).unconfirmed
+    assert words in found.confirmation.reason
+    assert "punctuation, numeral, synonym" in found.confirmation.reason
+    assert not {"None", "("} & set(found.confirmation.reason.replace(";", " ").split())
+
+
 def test_synonym_table_is_pairs_of_plain_words() -> None:
     """Every entry of the table is two different lower-case words."""
     for pair in SYNONYMS:

@@ -93,7 +93,7 @@ class ChainWriter:
     def __init__(self, path: Path, *, stamp: dict[str, Any]) -> None:
         """Open `path` for appending; `stamp` is merged into the line that records a torn tail."""
         chain = read_chain(path)
-        self._head = chain.head
+        self._path, self._head = path, chain.head
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         size = os.fstat(self._fd).st_size - len(chain.torn)
@@ -120,9 +120,10 @@ class ChainWriter:
         try:
             _write_all(self._fd, body + b"\n")
             os.fsync(self._fd)
-        except OSError:
+        except OSError as exc:
             os.ftruncate(self._fd, start)
             os.lseek(self._fd, start, os.SEEK_SET)
+            exc.filename = exc.filename or str(self._path)  # a full disk names none
             raise
         self._head = sha256_bytes(body)
         return self._head
@@ -156,7 +157,9 @@ def write_synced(path: Path, data: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         beside.replace(path)
-    except BaseException:
+    except BaseException as exc:
         beside.unlink(missing_ok=True)
+        if isinstance(exc, OSError):
+            exc.filename = str(path)  # not the file beside it; a full disk names none
         raise
     _sync_folder(path.parent)

@@ -18,11 +18,12 @@ from typing import Any
 
 from prereg_judge.canon import nfc, sha256_bytes
 from prereg_judge.errors import InputError, Problem, raise_all
+from prereg_judge.wording import capped, control_character, not_a_file
 from prereg_judge.words import SetRole
 
 RESERVED = ("id", "label", "kind", "stratum")
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]*")
-_MOST_SHOWN = 20
+Row = tuple[int, Any]  # where it stands in the file, and what is there
 
 
 @dataclass(frozen=True)
@@ -81,15 +82,15 @@ def load_items(path: Path, *, role: SetRole, shown: str) -> ItemSet:
         line k, rows that are not objects, ids missing, empty or used twice, groupings that
         cannot be named in a metric.
     """
-    if not path.is_file():
-        raise InputError(
-            Problem("the item file does not exist", file=shown, remedy="check the path")
-        )
+    missing = not_a_file(path)
+    if missing is not None:
+        what = f"the item file {missing}"
+        raise InputError(Problem(what, file=shown, remedy="check the path"))
     raw = path.read_bytes()
     readers = {".jsonl": _jsonl_rows, ".ndjson": _jsonl_rows, ".csv": _csv_rows}
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        rows = _parquet_rows(raw, shown)
+        rows: Iterator[Row | Problem] = _parquet_rows(raw, shown)
     elif suffix in readers:
         rows = readers[suffix](_decode(raw, shown), shown)
     else:
@@ -111,57 +112,110 @@ def _decode(raw: bytes, shown: str) -> str:
         raise InputError(problem) from exc
 
 
+class _NotARowError(ValueError):
+    """What is JSON and still no row, with what would do."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what)
+        self.remedy = remedy
+
+
 def _reject_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a JSON number")
+    remedy = "write a number, or null where there is none"
+    raise _NotARowError(f"{text} is not a JSON number", remedy)
 
 
 def _no_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     twice = [k for k, n in Counter(nfc(k) for k, _ in pairs).items() if n > 1]
     if twice:
-        raise ValueError(f"the key {twice[0]!r} stands twice")
+        raise _NotARowError(f"the key {twice[0]!r} stands twice", "keep one of the two")
     return dict(pairs)
 
 
-def _jsonl_rows(text: str, shown: str) -> Iterator[tuple[int, Any]]:
+def _jsonl_rows(text: str, shown: str) -> Iterator[Row | Problem]:
     # Not str.splitlines: it also splits at U+2028 and its kin, which may stand inside a string.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(
-                line, parse_constant=_reject_constant, object_pairs_hook=_no_duplicate_keys
-            )
-            if "\\u" in line:  # an escape can write half a surrogate pair, which is no text
-                json.dumps(row, ensure_ascii=False).encode()
-        except (ValueError, RecursionError) as exc:
-            remedy = "each line must be one JSON object"
-            raise InputError(
-                Problem(f"invalid JSON: {exc}", file=shown, line=number, remedy=remedy)
-            ) from exc
-        yield number, row
+            yield number, _json_row(line)
+        except _NotARowError as exc:
+            yield Problem(str(exc), file=shown, line=number, remedy=exc.remedy)
 
 
-def _csv_rows(text: str, shown: str) -> Iterator[tuple[int, Any]]:
+def _json_row(line: str) -> Any:
+    try:
+        row = json.loads(
+            line, parse_constant=_reject_constant, object_pairs_hook=_no_duplicate_keys
+        )
+        if "\\u" in line:  # an escape can write half a surrogate pair, which is no text
+            json.dumps(row, ensure_ascii=False).encode()
+    except json.JSONDecodeError as exc:
+        what = f"invalid JSON: {exc.msg} at column {exc.colno}"
+        raise _NotARowError(what, "each line must be one JSON object") from exc
+    except UnicodeEncodeError as exc:
+        half = f"\\u{ord(exc.object[exc.start]):04x}"
+        remedy = "write the character itself, or both halves"
+        raise _NotARowError(f"{half} is half of a surrogate pair, no text", remedy) from exc
+    except RecursionError as exc:
+        remedy = "write the row's fields side by side"
+        raise _NotARowError("invalid JSON: nested too deeply", remedy) from exc
+    except _NotARowError:
+        raise
+    except ValueError as exc:  # Python reads no whole number of thousands of digits
+        remedy = "write it in quotes, as text"
+        raise _NotARowError("a number has too many digits", remedy) from exc
+    return row
+
+
+def _csv_rows(text: str, shown: str) -> Iterator[Row | Problem]:
+    # The module's own limit of a cell is global, and no other format has one.
+    limit = csv.field_size_limit(max(len(text), 1))
+    try:
+        return iter(list(_csv_read(text, shown)))
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _csv_read(text: str, shown: str) -> Iterator[Row | Problem]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    start = 1
     try:
         header = next(reader, [])
-        twice = [name for name, n in Counter(map(nfc, header)).items() if n > 1]
-        if twice:
-            raise InputError(Problem(f"the column {twice[0]!r} stands twice", file=shown, line=1))
+        wrong = _header_problem(header, shown)
+        if wrong is not None:
+            yield wrong
+            return
+        start = reader.line_num + 1
         for cells in reader:
-            if not cells:
-                continue
-            if len(cells) != len(header):
+            line, start = start, reader.line_num + 1  # a quoted cell may hold line ends
+            if cells and len(cells) != len(header):
                 what = f"{len(cells)} cells under {len(header)} column names"
-                raise InputError(Problem(what, file=shown, line=reader.line_num))
-            row: dict[str, Any] = dict(zip(header, cells, strict=True))
-            # CSV has no null: an empty grouping or label is none at all.
-            yield reader.line_num, {k: v for k, v in row.items() if v or k not in RESERVED[1:]}
+                remedy = "give each column one cell; put quotes around a cell that holds a comma"
+                yield Problem(what, file=shown, line=line, remedy=remedy)
+            elif cells:
+                row: dict[str, Any] = dict(zip(header, cells, strict=True))
+                # CSV has no null: an empty grouping or label is none at all.
+                yield line, {k: v for k, v in row.items() if v or k not in RESERVED[1:]}
     except csv.Error as exc:
-        raise InputError(Problem(f"invalid CSV: {exc}", file=shown, line=reader.line_num)) from exc
+        remedy = 'put quotes around a cell that holds quotes, and write each of those twice: ""'
+        yield Problem(f"invalid CSV: {exc}", file=shown, line=start, remedy=remedy)
 
 
-def _parquet_rows(raw: bytes, shown: str) -> Iterator[tuple[int, Any]]:
+def _header_problem(header: list[str], shown: str) -> Problem | None:
+    twice = [name for name, n in Counter(map(nfc, header)).items() if n > 1]
+    if twice:
+        what, remedy = f"the column {twice[0]!r} stands twice", "give each column its own name"
+        return Problem(what, file=shown, line=1, remedy=remedy)
+    others = [sign for sign in ";\t|" if len(header) == 1 and sign in header[0]]
+    if others:
+        name = "a tab" if others[0] == "\t" else f"`{others[0]}`"
+        what, remedy = f"the separator looks like {name}", "save the file with commas between cells"
+        return Problem(what, file=shown, line=1, found=repr(header[0])[:60], remedy=remedy)
+    return None
+
+
+def _parquet_rows(raw: bytes, shown: str) -> Iterator[Row | Problem]:
     import polars as pl
 
     try:
@@ -171,32 +225,36 @@ def _parquet_rows(raw: bytes, shown: str) -> Iterator[tuple[int, Any]]:
     yield from enumerate(frame.iter_rows(named=True), start=1)
 
 
-def _items(rows: Iterable[tuple[int, Any]], shown: str) -> tuple[Item, ...]:
+def _items(rows: Iterable[Row | Problem], shown: str) -> tuple[Item, ...]:
     items: list[Item] = []
     problems: list[Problem] = []
     first_line: dict[str, int] = {}
-    for line, row in rows:
+    for read in rows:
+        if isinstance(read, Problem):
+            problems.append(read)
+            continue
+        line, row = read
         found = _row_problems(row, first_line, line=line, shown=shown)
         problems += found
         if not found:
             try:
                 row = nfc(row)
-            except RecursionError as exc:
-                raise InputError(Problem("is nested too deeply", file=shown, line=line)) from exc
+            except RecursionError:
+                remedy = "write the row's fields side by side"
+                problems.append(Problem("is nested too deeply", shown, line, remedy=remedy))
+                continue
             first_line[row["id"]] = line
             fields = {k: v for k, v in row.items() if k not in RESERVED}
             label, kind, stratum = (row.get(name) for name in RESERVED[1:])
             items.append(Item(row["id"], fields, label, kind, stratum, line))
-    if len(problems) > _MOST_SHOWN:
-        rest = Problem(f"and {len(problems) - _MOST_SHOWN} more problems of this kind", file=shown)
-        problems = [*problems[:_MOST_SHOWN], rest]
-    raise_all(problems)
+    raise_all(capped(problems))
     return tuple(items)
 
 
 def _row_problems(row: Any, seen: dict[str, int], *, line: int, shown: str) -> list[Problem]:
     def problem(what: str, where: str | None, found: object, remedy: str) -> Problem:
-        return Problem(what, file=shown, line=line, where=where, found=repr(found), remedy=remedy)
+        value = repr(found) if len(repr(found)) <= 80 else f"{repr(found)[:77]}..."
+        return Problem(what, file=shown, line=line, where=where, found=value, remedy=remedy)
 
     if not isinstance(row, dict):
         return [problem("the row is not an object", None, row, "write {...} with named fields")]
@@ -207,6 +265,10 @@ def _row_problems(row: Any, seen: dict[str, int], *, line: int, shown: str) -> l
     if ident in seen:
         what = f"the id was used before, on line {seen[ident]}"
         return [problem(what, "id", ident, "ids are unique in a set")]
+    control = control_character(ident)
+    if control is not None:
+        remedy = "write ids in visible characters: messages and records show them"
+        return [problem(f"the id holds the control character {control}", "id", ident, remedy)]
     problems = []
     for name in RESERVED[1:]:
         value = row.get(name)

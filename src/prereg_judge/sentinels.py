@@ -19,6 +19,7 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple, get_args
 
 from prereg_judge.errors import Problem, raise_all
+from prereg_judge.wording import capped
 
 SentinelKind = Literal["punctuation", "numeral", "synonym"]
 SENTINEL_KINDS: tuple[SentinelKind, ...] = get_args(SentinelKind)
@@ -27,10 +28,7 @@ SENTINEL_KINDS: tuple[SentinelKind, ...] = get_args(SentinelKind)
 RULES_VERSION = 1
 SYNONYMS_VERSION = 1
 
-
-def _words(text: str) -> list[str]:
-    return text.split()
-
+_words = str.split
 
 # Symmetric pairs, not groups: a/b and b/c do not make a/c. Each holds in every sense in which
 # both words are grammatical; words with a second meaning of their own ("complete", "large",
@@ -344,7 +342,8 @@ def confirm(original: str, rewrite: str, kind: str) -> Confirmation:
     """
     one, two = unicodedata.normalize("NFC", original), unicodedata.normalize("NFC", rewrite)
     if kind not in _RULES:
-        return Confirmation(False, "none", f"kind {kind!r} has no rule; {SENTINEL_KINDS} have one")
+        said = f"no rule is known for the kind {kind!r}" if kind else "the row declares no kind"
+        return Confirmation(False, "none", f"{said}; rules exist for {', '.join(SENTINEL_KINDS)}")
     rule = f"{kind}/{RULES_VERSION}"
     if one == two:
         return Confirmation(False, rule, "nothing was edited")
@@ -356,40 +355,46 @@ def confirm(original: str, rewrite: str, kind: str) -> Confirmation:
 
 
 def check_rows(
-    rows: Sequence[Mapping[str, object]], *, original: str = "original", rewrite: str = "rewrite"
+    rows: Sequence[Mapping[str, object]],
+    *,
+    original: str = "original",
+    rewrite: str = "rewrite",
+    places: Sequence[tuple[str | None, int | None]] = (),
 ) -> SentinelReport:
     """Confirm every row of a set, and count rows by kind and by content.
 
-    `original` and `rewrite` name the fields that hold the texts. A row without a `kind` is not
-    confirmed. No rows give an empty report, which is not `all_confirmed`.
+    `original` and `rewrite` name the fields that hold the texts, `places` each row's file and line.
+    A row without a `kind` is not confirmed; no rows are not `all_confirmed`.
 
     Raises
     ------
     InputError
-        Where a text is absent or is not text; every such row is named at once.
+        Where a text is absent or is not text; such rows are named at once, up to 20.
     """
     names = [str(row.get("id", f"row {n}")) for n, row in enumerate(rows, start=1)]
-    remedy = "name the fields that hold the text before and after the edit"
-    raise_all(
-        [
-            Problem(f"field {field!r} holds no text", where=name, remedy=remedy)
-            for name, row in zip(names, rows, strict=True)
-            for field in (original, rewrite)
-            if not isinstance(row.get(field), str)
-        ]
-    )
+    at = places or [(None, None)] * len(rows)
+    has = ", ".join(name for row in rows[:1] for name in row if name not in ("id", "kind"))
+    remedy = f"name the fields with the text before and after the edit; the first row has {has}"
+    bad = [
+        Problem(f"field {f!r} holds no text", file, line, name, repr(row.get(f))[:60], remedy)
+        for name, row, (file, line) in zip(names, rows, at, strict=True)
+        for f in (original, rewrite)
+        if not isinstance(row.get(f), str)
+    ]
+    raise_all(capped(bad))
     checks: list[RowCheck] = []
     groups: dict[tuple[str, str], list[str]] = {}
     for index, (name, row) in enumerate(zip(names, rows, strict=True)):
         one, two = (unicodedata.normalize("NFC", str(row[f])) for f in (original, rewrite))
-        kind = str(row.get("kind", ""))
+        kind = str(row.get("kind") or "")
         checks.append(RowCheck(index, name, kind, confirm(one, two, kind)))
         groups.setdefault((one, two), []).append(name)
-    declared = Counter(check.kind for check in checks)
     held = Counter(check.kind for check in checks if check.confirmation.confirmed)
     return SentinelReport(
         rows=tuple(checks),
-        kinds=tuple(KindCount(kind, n, held[kind]) for kind, n in declared.items()),
+        kinds=tuple(
+            KindCount(kind, n, held[kind]) for kind, n in Counter(c.kind for c in checks).items()
+        ),
         distinct=len(groups),
         duplicates=tuple(tuple(ids) for ids in groups.values() if len(ids) > 1),
     )

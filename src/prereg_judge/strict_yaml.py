@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from prereg_judge.errors import InputError, Problem
+from prereg_judge.wording import capped
 
 YamlPath = tuple[str | int, ...]
 
@@ -102,12 +103,12 @@ def load(text: str | bytes, *, file: str) -> Document:
     Raises
     ------
     InputError
-        With every problem found, each with its line; invalid UTF-8, a syntax error and an empty
-        document end the reading where they stand.
+        With every problem found (up to 20), each with its line; invalid UTF-8, a syntax error
+        and an empty document end the reading where they stand.
     """
     document, problems = parse(text, file=file)
     if problems:
-        raise InputError(*problems)
+        raise InputError(*capped(problems))
     return document
 
 

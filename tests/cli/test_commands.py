@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -56,6 +57,20 @@ def test_init_makes_a_workspace_and_overwrites_nothing(tmp_path: Path) -> None:
     assert judge.read_text(encoding="utf-8") == "mine"
 
 
+def test_init_says_where_to_go_only_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next step has a `cd`, quoted, for another folder and none for the current one."""
+    assert "Next: cd 'my study' && prereg new" in _in(tmp_path, monkeypatch, "my study")
+    for here in ((), (".",), (str(tmp_path),)):
+        assert "Next: prereg new" in _in(tmp_path, monkeypatch, *here)
+
+
+def _in(folder: Path, monkeypatch: pytest.MonkeyPatch, *args: str) -> str:
+    monkeypatch.chdir(folder)
+    return prereg("init", *args).err
+
+
 def test_a_workspace_made_by_init_can_be_locked_at_once(tmp_path: Path) -> None:
     """The shipped judge, sentinels and pairs pass every check together."""
     folder = tmp_path / "study"
@@ -91,6 +106,39 @@ def test_new_writes_every_claim_it_was_given(tmp_path: Path) -> None:
     assert [r.means for r in model.refuters] == ["all the same", "broken"]
     assert (model.stop[0].in_every, model.stop[0].over_first) == (2, 4)
     assert model.decisions[0].then == "stop here"
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "words"),
+    [
+        ("missing", "maybe", "--missing: must be 'disagree', 'exclude' or 'undefined'"),
+        ("prefix", "foo", "--prefix: must be 'shared' or 'whole'"),
+        ("passes", "-3", "--passes: must be at least 1"),
+        ("study", "foo", "--study: must be 'self-agreement'"),
+        ("title", "", "--title: is empty"),
+        ("gpu_layers", "-2", "--gpu-layers: must be at least -1"),
+        ("seen", "TODO", "--seen: still holds the placeholder"),
+    ],
+)
+def test_new_writes_nothing_that_could_never_be_locked(
+    flag: str, text: str, words: str, tmp_path: Path
+) -> None:
+    """A value that the loader refuses is refused by its flag; a draft may hold it."""
+    root = make_workspace(tmp_path / "w")
+    done = new(root, "x", "--json", **{flag: text})
+    assert (done.code, done.json["exit_code"]) == (2, 2)
+    assert words in done.err
+    assert "Nothing was written" in done.err
+    assert not (root / "registrations/x.yaml").exists()
+    assert new(root, "x", "--draft", **{flag: text}).code == 0
+    assert prereg("check", "x", root=root).code == 2
+
+
+def test_a_draft_is_to_be_filled_in_before_it_is_checked(tmp_path: Path) -> None:
+    """What is said after `--draft` is not that it can be locked now."""
+    done = new(make_workspace(tmp_path / "w"), "x", "--draft", title=None)
+    assert "Fill in every TODO, then: prereg check x" in done.err
+    assert "prereg lock" not in done.err
 
 
 def test_new_never_overwrites(tmp_path: Path) -> None:
@@ -130,6 +178,33 @@ def test_status_and_show_agree_about_a_scored_run(finished: Path) -> None:
     shown = prereg("show", "scored", "--json", root=finished).json
     assert shown["runs"] == rows["scored"]["runs"]
     assert "prereg: 1" in shown["registration"]
+
+
+def test_show_prints_the_registration_as_written(tmp_path: Path) -> None:
+    """Neither long lines nor other line ends are changed, nor what looks like markup."""
+    root = make_workspace(tmp_path / "w")
+    path = locked(root, "wide", notes="[bold]long[/] " * 40)
+    raw = path.read_bytes() + b"# with another line end\r\n"
+    path.write_bytes(raw)
+    assert prereg("show", "wide", root=root).out.startswith(raw.decode())
+    assert prereg("show", "wide", "--json", root=root).json["registration"] == raw.decode()
+
+
+def test_show_lists_the_hashes_of_the_lock(finished: Path) -> None:
+    """Each locked file, and the lock itself, has role and SHA-256 there; a draft has none."""
+    lock = finished / "registrations/scored.lock.json"
+    told = prereg("show", "scored", "--json", root=finished).json["lock"]
+    assert told["file"] == "registrations/scored.lock.json"
+    assert told["sha256"] == hashlib.sha256(lock.read_bytes()).hexdigest()
+    assert [f["role"] for f in told["files"]] == ["registration", "judge", "items.sentinel",
+                                                  "model"]  # fmt: skip
+    judge = hashlib.sha256((finished / "judge/yes-no.yaml").read_bytes()).hexdigest()
+    assert told["files"][1] == {"role": "judge", "file": "judge/yes-no.yaml", "sha256": judge}
+    shown = prereg("show", "scored", root=finished).out
+    for entry in [{**told, "role": "lock"}, *told["files"]]:
+        assert " ".join((entry["sha256"], entry["role"], entry["file"])) in " ".join(shown.split())
+    assert prereg("show", "plan-b", "--json", root=finished).json["lock"] is None
+    assert "SHA-256" not in prereg("show", "plan-b", root=finished).out
 
 
 def test_show_says_what_changed_since_the_lock(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from support import (
     ScriptedBackend,
     locked,
     make_workspace,
+    new,
     prereg,
     run_scripted,
     verdict_reply,
@@ -133,11 +134,82 @@ def test_the_tail_of_the_ledger_carries_the_run(root: Path) -> None:
     _refused(root, "one", "no longer holds the line")
 
 
-def test_a_folder_that_no_ledger_knows_is_said(root: Path) -> None:
-    """A run folder beside the counted ones stands in the notes of the verdict."""
+def standing(root: Path, ident: str) -> dict[str, Any]:
+    """A registration's line of `status`."""
+    found: list[dict[str, Any]] = prereg("status", "--json", root=root).json
+    return next(one for one in found if one["id"] == ident)
+
+
+def again(root: Path, script: Callable[[str, int], str]) -> None:
+    """One more run of `one`, scored."""
+    backend = ScriptedBackend(script)
+    run_registration(Workspace(root), "one", again=True, make_backend=lambda *_: backend)
+    prereg("score", "one", root=root)
+
+
+def test_a_folder_that_no_ledger_knows_is_refused(root: Path) -> None:
+    """A run folder beside the counted ones is no run, and stands in the way of a verdict."""
     shutil.copytree(root / "runs/one/1", root / "runs/one/7")
-    done = prereg("score", "one", "--json", root=root)
-    assert any("does not know: 7" in note for note in done.json["notes"])
+    _refused(root, "one", "runs/one/7", "does not know")
+    assert "runs/one/7" in standing(root, "one")["problems"][0]
+    (root / "runs/one/7").rename(root / "elsewhere")
+    (root / "runs/one/notes").mkdir()
+    assert prereg("score", "one", root=root).code == 0
+
+
+def test_a_failed_run_cut_off_the_end_of_the_ledger_is_found(root: Path) -> None:
+    """The run before it passed; the folder that was left behind says that there was another."""
+    again(root, lambda key, _: verdict_reply("NO" if key.endswith("1") else "YES"))
+    assert prereg("score", "one", root=root).code == 1
+    rechain(root / "registrations/ledger.jsonl", lambda lines: lines[:-3])
+    _refused(root, "one", "runs/one/2", "ledger was cut")
+    assert standing(root, "one")["problems"]
+
+
+def test_a_registration_without_its_file_stays_known(root: Path) -> None:
+    """What was locked does not go away with its YAML, and its id is not free again."""
+    (root / "registrations/one.yaml").unlink()
+    assert standing(root, "one")["state"] == "registration missing"
+    for verb in ("score", "run", "lock"):
+        done = prereg(verb, "one", root=root)
+        assert done.code == 5, (verb, done)
+        assert "registrations/one.yaml: the registration is gone" in done.err
+    assert "registration missing" in prereg("status", root=root).out
+    assert new(root, "one").code == 5
+    assert not (root / "registrations/one.yaml").exists()
+
+
+def test_a_run_that_no_longer_stands_is_no_pass_in_any_list(root: Path) -> None:
+    """Without its manifest, or exchanged for another run, a run is INVALID everywhere."""
+    again(root, _script)
+    assert [r["verdict"] for r in standing(root, "one")["runs"]] == ["PASS", "PASS"]
+    manifest = root / "runs/one/2/manifest.json"
+    data = manifest.read_bytes()
+    manifest.unlink()
+    assert [r["verdict"] for r in standing(root, "one")["runs"]] == ["PASS", "INVALID"]
+    manifest.write_bytes(data)
+    for old, other in (("1", "x"), ("2", "1"), ("x", "2")):
+        (root / "runs/one" / old).rename(root / "runs/one" / other)
+    assert [r["verdict"] for r in standing(root, "one")["runs"]] == ["INVALID", "INVALID"]
+
+
+def test_a_verdict_does_not_vouch_for_an_earlier_run_that_was_changed(root: Path) -> None:
+    """Beside the verdict of run 2 stands that run 1 is not what it was."""
+    again(root, _script)
+    path = root / "runs/one/1/attempts.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"YES", b"NOO", 1))
+    told = " ".join(prereg("score", "one", root=root).out.split())
+    assert "run 2 of 2; run 1 INVALID (was PASS)" in told
+    assert "Run 1 was changed since it ended" in told
+
+
+def test_one_bad_entry_does_not_hide_the_others(root: Path) -> None:
+    """A folder or a dangling link named like a registration is a line of `status`."""
+    (root / "registrations/folder.yaml").mkdir()
+    (root / "registrations/dangling.yaml").symlink_to("nowhere")
+    assert standing(root, "one")["state"] == "locked"
+    for name in ("folder", "dangling"):
+        assert standing(root, name)["problems"]
 
 
 @pytest.mark.parametrize(

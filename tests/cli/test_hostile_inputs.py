@@ -9,7 +9,17 @@ import polars as pl
 import pytest
 
 from prereg_judge import sandbox
-from support import JUDGE, locked, make_workspace, new, prereg, run_scripted, verdict_reply
+from prereg_judge.errors import EngineError, Problem
+from support import (
+    JUDGE,
+    locked,
+    make_workspace,
+    new,
+    prereg,
+    run_scripted,
+    verdict_reply,
+    write_items,
+)
 
 PROMPT = 'prompt: "{{ text }}: YES or NO?"'
 
@@ -58,6 +68,77 @@ def test_a_deeply_nested_row_is_refused(tmp_path: Path, depth: int) -> None:
     done = prereg("check", "x", root=root)
     assert (done.code, "Traceback" in done.err) == (2, False)
     assert "small.jsonl" in done.err
+
+
+def test_a_control_token_across_two_fields_is_refused(tmp_path: Path) -> None:
+    """What no field holds and the message does: the row is named by its line."""
+    judge = JUDGE.replace("fields: [text]", "fields: [a, b]").replace(
+        "{{ text }}", "{{ a }}{{ b }}"
+    )
+    root = make_workspace(tmp_path / "w", judge=judge)
+    rows = [{"id": f"r{n}", "a": "<|im_" if n == 2 else "x", "b": "end|>"} for n in range(4)]
+    write_items(root / "sentinels/small.jsonl", rows)
+    assert new(root, "x").code == 0
+    done = prereg("check", "x", root=root)
+    assert done.code == 2
+    assert "small.jsonl:3: row 'r2'" in done.err
+    assert "'<|im_end|>'" in done.err
+    assert done.err.count("error:") == 1
+
+
+def test_a_plan_that_nobody_can_run_is_refused(tmp_path: Path) -> None:
+    """Rows times passes are computed before anything walks through them."""
+    root = make_workspace(tmp_path / "w", n=1001)
+    assert new(root, "x", passes="10000").code == 0
+    done = prereg("check", "x", root=root)
+    assert done.code == 2
+    assert "registrations/x.yaml:44: protocol.passes: 1001 rows" in done.err
+    assert "10010000 trials" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "n_ctx"), [("word " * 300, "256"), ("a <|im_end|>", "1024"), (["a"], "1024")],
+    ids=["long", "control", "list"],
+)  # fmt: skip
+def test_two_hundred_bad_rows_are_twenty_lines(tmp_path: Path, text: object, n_ctx: str) -> None:
+    """Rows that do not fit or cannot be shown are listed up to twenty, then counted."""
+    root = make_workspace(tmp_path / "w")
+    rows = [{"id": f"r{n}", "label": "NO", "text": text} for n in range(200)]
+    write_items(root / "sentinels/small.jsonl", rows)
+    assert new(root, "x", n_ctx=n_ctx).code == 0
+    done = prereg("check", "x", root=root)
+    assert (done.code, done.err.count("error:")) == (2, 21)
+    assert "and 180 more" in done.err
+
+
+def test_a_schema_that_the_grammar_refuses_names_the_judge_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the judge's own checks let through is still told as the judge file's `output`."""
+
+    def refuse(*_: object) -> str:
+        raise EngineError(Problem("the output schema cannot be made into a grammar: no"))
+
+    monkeypatch.setattr("prereg_judge.engine.inspect.Inspector.compile", refuse)
+    root = make_workspace(tmp_path / "w")
+    assert new(root, "x").code == 0
+    done = prereg("check", "x", root=root)
+    assert done.code == 2
+    assert "judge/yes-no.yaml:13: output: the output schema cannot" in done.err
+
+
+def test_sentinel_check_without_the_texts_names_lines(tmp_path: Path) -> None:
+    """A wrong field's name is told by file and line, twenty times and then counted."""
+    rows = [{"id": f"r{n}", "original": "a", "rewrite": "b"} for n in range(30)]
+    write_items(tmp_path / "s.jsonl", rows)
+    done = prereg("sentinel", "check", str(tmp_path / "s.jsonl"), "--original", "foo")
+    assert (done.code, done.err.count("error:")) == (2, 21)
+    assert "s.jsonl:1: r0: field 'foo' holds no text" in done.err
+    assert "and 10 more" in done.err
+    done = prereg("sentinel", "check", str(tmp_path / "s.jsonl"))
+    assert done.code == 1
+    assert "r0: not confirmed: the row declares no kind; rules exist for" in done.out
+    assert "None" not in done.out
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:

@@ -151,6 +151,14 @@ REFUSALS: list[tuple[str, str, str, str]] = [
     ("n_ctx: 4096", "n_ctx: 4096\n  template_args: {a: 1.5}", "model.template_args.a",
      "true or false or a whole number or text"),
     ("passes: 2", "passes: 0", "protocol.passes", "at least 1"),
+    ("passes: 2", "passes: 10001", "protocol.passes", "at most 10000 (found 10001)"),
+    ("120, retries: 1", "120, retries: 101", "protocol.hang.retries", "at most 100"),
+    ("120, retries: 1", "1e-4, retries: 1", "protocol.hang.call_timeout_s", "at least 0.001"),
+    ("n_ctx: 4096", "n_ctx: 4096\n  n_threads: 1025", "model.n_threads", "at most 1024"),
+    ("models/judge.gguf", "''", "model.gguf", "write the path of a GGUF file"),
+    ("judge/keep-drop.yaml", "' '", "judge", "names no file"),
+    ("data/pairs-188.jsonl", "''", "items.real", "names no file"),
+    ("verdict: KEEP", "verdict: ' '", "predictions[0].verdict", "write the name"),
     ("orders: [ab]", "orders: [ab, ba]", "protocol.orders", "`ba` needs a pairwise judge"),
     ("orders: [ab]", "orders: []", "protocol.orders", "must be a list of orders"),
     ("path: generate", "path: choice", "protocol.path", "not in this version"),
@@ -242,7 +250,10 @@ def test_greedy_takes_no_settings() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["TODO: say why", "say TODO", "FIXME", "REPLACE_ME", "why???", "<your reason>", "see <file>"],
+    [
+        *("TODO: say why", "say TODO", "FIXME", "REPLACE_ME", "why???", "<your reason>"),
+        *("see <file>", "todo", "Todo: say why", "tbd", "TBD.", "xxx", "fixme later"),
+    ],
 )
 def test_cheat_leave_the_scaffold_unfilled(text: str) -> None:
     """A placeholder anywhere is refused as such and not as a wrong type."""
@@ -253,10 +264,29 @@ def test_cheat_leave_the_scaffold_unfilled(text: str) -> None:
         assert "placeholder" in problem.what
 
 
-@pytest.mark.parametrize("text", ["a TODOIST export", "irREPLACEable", "a<b", "x <5 or y> 3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a TODOIST export",
+        "irREPLACEable",
+        "a<b",
+        "x <5 or y> 3",
+        "todo-lists fail",
+        "the todo list",
+        "Todoist",
+        "xxx.yaml",
+        "tbds",
+    ],
+)
 def test_text_that_only_looks_like_a_placeholder_is_read(text: str) -> None:
     """Words and comparisons that are no placeholders pass."""
     assert read(changed("too unstable", json.dumps(text)))
+
+
+def test_a_verdict_may_be_called_tbd() -> None:
+    """Names that the judge and the items give are not sentences to be written."""
+    assert read(changed("verdict: KEEP", "verdict: TBD"))
+    assert problems_of(changed("verdict: KEEP", "verdict: TODO"))
 
 
 def test_all_errors_come_at_once_in_the_order_of_the_file() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from prereg_judge.errors import Problem
 from prereg_judge.report.terminal import console
 from prereg_judge.workspace import Workspace
 
@@ -34,7 +38,39 @@ def workspace() -> Workspace:
 
 def print_json(value: Any) -> None:
     """Print JSON, and nothing else, on standard output."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    # Half characters (a file name that is not UTF-8) can only be written as escapes.
+    typer.echo(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+
+_BESIDE = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")
+_SAFE = "what was recorded before this is safe"
+_REMEDIES = {
+    errno.ENOSPC: f"make room on the disk and run the same command again; {_SAFE}",
+    errno.EDQUOT: f"make room within the quota and run the same command again; {_SAFE}",
+    errno.EROFS: "make it writable, or work in a copy",
+    errno.EACCES: "check the permissions of the file and of its folder",
+    errno.EPERM: "check the permissions of the file and of its folder",
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path: a part of it is not a folder",
+    errno.EISDIR: "this is a folder; name a file",
+    errno.ENAMETOOLONG: "use a shorter name",
+}
+
+
+def os_problem(exc: OSError) -> Problem:
+    """What the operating system refused, as a problem that names the user's file.
+
+    A file that this tool writes beside another, or locks in its place, goes by the other's name.
+    """
+    file = None
+    if exc.filename is not None:
+        path = Path(os.fsdecode(exc.filename))
+        match = _BESIDE.fullmatch(path.name)
+        name = match["name"] if match else path.name
+        file = str(path.with_name("ledger.jsonl" if name == ".ledger.lock" else name))
+    remedy = _REMEDIES.get(exc.errno or 0, _SAFE)
+    return Problem(exc.strerror or str(exc), file=file, remedy=remedy)
 
 
 def say(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import shlex
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -48,7 +49,9 @@ def init(
     ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text(IGNORED, encoding="utf-8")
+    here = folder.resolve() == Path.cwd()
+    go = "" if here else f"cd {shlex.quote(str(folder))} && "
     say(
-        f"\nNext: cd {folder} && prereg new my-check --judge {SHIPPED[0]} --sentinel {SHIPPED[1]} "
+        f"\nNext: {go}prereg new my-check --judge {SHIPPED[0]} --sentinel {SHIPPED[1]} "
         "--gguf MODEL.gguf"
     )

@@ -48,7 +48,7 @@ def model(
             table.add_row(name.replace("_", " "), escape(str(value)))
     out.print(table)
     if template:
-        out.print(escape(facts.chat_template or "(no chat template)"))
+        out.print(escape(facts.chat_template or "(no chat template)"), soft_wrap=True)
 
 
 def describe(facts: ModelFacts, n_bytes: int, hashes: dict[str, str]) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from prereg_judge.chain import write_synced
 from prereg_judge.cli.common import Json, print_json, say, workspace
 from prereg_judge.cli.lock import lock_and_tell
 from prereg_judge.errors import PreregError, Problem, UsageError
+from prereg_judge.flow.locking import refuse_lost
 from prereg_judge.registration import expressions
-from prereg_judge.registration.draft import DraftValues, render
+from prereg_judge.registration.draft import DraftValues, refusals, render
 
 Text = str | None
 Many = list[str] | None
@@ -40,10 +41,31 @@ _NEEDED: dict[str, tuple[str, str]] = {
     ),
     "seen": ("--seen", "What had already been run or seen of these inputs"),
 }
+# Where each stands in the file, by which the loader names it.
+_PLACES: dict[str, str] = {
+    "title": "title",
+    "study": "study",
+    "judge": "judge",
+    "sentinel": "items.sentinel",
+    "real": "items.real",
+    "gguf": "model.gguf",
+    "n_ctx": "model.n_ctx",
+    "n_gpu_layers": "model.n_gpu_layers",
+    "passes": "protocol.passes",
+    "prefix": "protocol.prefix",
+    "decoding": "protocol.decoding",
+    "max_tokens": "protocol.max_tokens",
+    "hang": "protocol.hang",
+    "missing": "missing",
+    "seen": "exposure.seen",
+    "notes": "notes",
+    "bands": "bands",
+}
 _NUMBERS = {"n_ctx", "n_gpu_layers", "passes", "max_tokens"}
 _PARSED: dict[str, Callable[[str], Any]] = {
     "decoding": expressions.parse_decoding,
     "hang": expressions.parse_hang,
+    "bands": lambda text: (expressions.parse_band(text),),
 }
 
 
@@ -94,13 +116,15 @@ def new(
 
     What is missing is asked for at a terminal, and listed otherwise. An explicit claim id goes
     before the expression: "agree:: sentinel.agreement.count=58..68". Claims can also be written
-    into the file by hand, before it is locked.
+    into the file by hand, before it is locked. What could never be locked is not written, unless
+    as a --draft.
     """
     ws = workspace()
     path = ws.registration(ident)
     if path.exists():
         remedy = "edit it, or choose another id; a locked one is never overwritten"
         raise UsageError(Problem("this registration exists", ws.shown(path), remedy=remedy))
+    refuse_lost(ws, ident)
     known = DraftValues(
         id=ident,
         study=study,
@@ -130,6 +154,8 @@ def new(
         ),
     )
     known = _completed(known, draft=draft, ident=ident)
+    if not draft:
+        _refuse(refusals(known))
     write_synced(path, render(known).encode())
     if lock:
         try:
@@ -140,6 +166,8 @@ def new(
         return
     if json_out:
         print_json({"id": ident, "file": ws.shown(path), "locked": False})
+    elif draft:
+        say(f"Wrote {ws.shown(path)}. Fill in every TODO, then: prereg check {ident}")
     else:
         say(f"Wrote {ws.shown(path)}. Read it, then: prereg lock {ident}")
 
@@ -171,6 +199,9 @@ def _completed(values: DraftValues, *, draft: bool, ident: str) -> DraftValues:
     if draft or not (lacking or no_claim):
         return values
     if sys.stdin.isatty():
+        # What was given comes first: after a dozen answers is no time to hear of it.
+        asked = {_PLACES[name] for name in lacking}
+        _refuse([p for p in refusals(values) if p.where not in asked])
         return _ask(values, lacking, no_claim=no_claim)
     flags = [_NEEDED[n][0] if n in _NEEDED else "--sentinel or --real" for n in lacking]
     flags += ["--band or --predict"] if no_claim else []
@@ -178,20 +209,57 @@ def _completed(values: DraftValues, *, draft: bool, ident: str) -> DraftValues:
     raise UsageError(Problem(f"missing: {', '.join(flags)}", remedy=remedy))
 
 
+def _refuse(problems: Iterable[Problem]) -> None:
+    """Raise `UsageError` where there are problems, each by its flag where it has one."""
+    told = [_by_flag(problem) for problem in problems]
+    if told:
+        say("Nothing was written; with --draft it is, to be mended by hand:")
+        raise UsageError(*told)
+
+
+def _by_flag(problem: Problem) -> Problem:
+    named = (n for n, place in _PLACES.items() if place == problem.where and n != "bands")
+    name = next(named, None)
+    flag = None if name is None else _NEEDED[name][0] if name in _NEEDED else f"--{name}"
+    return replace(problem, where=flag or problem.where)
+
+
 def _ask(values: DraftValues, lacking: Iterable[str], *, no_claim: bool) -> DraftValues:
     for name in lacking:
         if name == "sentinel":
-            answer = typer.prompt("Sentinel item file (empty for none)", default="", err=True)
-            if answer:
-                values = replace(values, sentinel=answer)
-            else:
-                values = replace(values, real=typer.prompt("Real item file", err=True))
-            continue
-        kind = int if name in _NUMBERS else str
-        answer = typer.prompt(_NEEDED[name][1], type=kind, err=True)
-        parse = _PARSED.get(name)
-        values = replace(values, **{name: parse(answer) if parse else answer})
+            values = _ask_one(values, name, "Sentinel item file (empty for none)", default="")
+            if not values.sentinel:
+                values = _ask_one(replace(values, sentinel=None), "real", "Real item file")
+        else:
+            values = _ask_one(values, name, _NEEDED[name][1])
     if no_claim:
-        text = typer.prompt("A band (e.g. sentinel.agreement.count=58..68)", err=True)
-        values = replace(values, bands=(expressions.parse_band(text),))
+        values = _ask_one(values, "bands", "A band (e.g. sentinel.agreement.count=58..68)")
     return values
+
+
+def _ask_one(
+    values: DraftValues, name: str, question: str, *, default: str | None = None
+) -> DraftValues:
+    """Ask until the answer is one that the loader takes; a typo costs no other answer."""
+    while True:
+        kind = int if name in _NUMBERS else str
+        answer = typer.prompt(question, type=kind, default=default, show_default=False, err=True)
+        problems: Iterable[Problem]
+        try:
+            parse = _PARSED.get(name)
+            answered = replace(values, **{name: parse(answer) if parse else answer})
+        except UsageError as exc:
+            problems = exc.problems
+        else:
+            if answer == default:
+                return answered
+            problems = [p for p in refusals(answered) if _is_in(p.where, _PLACES[name])]
+            if not problems:
+                return answered
+        for problem in problems:
+            say(f"  {_by_flag(problem)}")
+
+
+def _is_in(where: str | None, place: str) -> bool:
+    """Whether a place in the file is this one or inside it."""
+    return where is not None and (where == place or where.startswith((f"{place}.", f"{place}[")))

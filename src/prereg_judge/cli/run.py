@@ -140,7 +140,12 @@ def run(
         if not abandon.strip():
             raise UsageError(Problem("--abandon needs a reason", remedy="say why in a few words"))
         number = abandon_run(ws, ident, reason=abandon)
-        say(f"run {number} of {ident!r} is given up; it stays in {ws.shown(ws.run(ident, number))}")
+        folder = ws.shown(ws.run(ident, number))
+        if json_out:
+            told = {"id": ident, "run": number, "status": "aborted", "reason": abandon}
+            print_json({**told, "folder": folder})
+        else:
+            say(f"run {number} of {ident!r} is given up; it stays in {folder}")
         return
     shown = _Shown()
     try:

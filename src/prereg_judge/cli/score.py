@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from prereg_judge.cli.common import Id, Json, print_json, say, workspace
+from prereg_judge.cli.common import Id, Json, os_problem, print_json, say, workspace
 from prereg_judge.flow.results import result_of, write_result
 from prereg_judge.flow.scoring import score_registration
 from prereg_judge.report.files import score_json
@@ -28,16 +30,30 @@ def score(
     """Score a run against what was locked; the verdict sets the exit code.
 
     0 PASS, 1 FAIL, 2 bad input, 3 REFUTED, 4 STOPPED, 5 INVALID, 6 INCONCLUSIVE. Writes
-    score.json and the disagreements beside the record. A pass means that what was registered
-    came out, not that the judge is good.
+    score.json and the disagreements beside the record; where they cannot be written, the verdict
+    is shown all the same. A pass means that what was registered came out, not that the judge is
+    good.
     """
     ws = workspace()
     scored = score_registration(ws, ident, run=run)
     result = result_of(scored)
-    files = write_result(ws, scored, result)
+    files: dict[str, Path] = {}
+    unwritten = None
+    try:
+        files = write_result(ws, scored, result)
+    except OSError as exc:
+        unwritten = os_problem(exc)
     if json_out:
         print_json(score_json(result))
     else:
         console().print(render(result, everything=everything))
+    if unwritten:
+        # A full disk names no file when a line is appended to the ledger or a file is synced.
+        ledger, folder = ws.shown(ws.ledger), ws.shown(ws.run(result.id, result.run))
+        named = ws.shown(Path(unwritten.file)) if unwritten.file else None
+        file = named or f"{ledger} or {folder}/score.json"
+        problem = replace(unwritten, what=f"could not be written: {unwritten.what}", file=file)
+        say(f"Warning: {problem}")
+    elif not json_out:
         say("Files: " + ", ".join(ws.shown(path) for path in files.values()))
     raise typer.Exit(result.verdict.exit_code)

@@ -38,7 +38,8 @@ def check(
     """
     items = load_items(file, role="sentinel", shown=str(file)).items
     rows: list[Mapping[str, object]] = [{"id": i.id, "kind": i.kind, **i.fields} for i in items]
-    report = check_rows(rows, original=original, rewrite=rewrite)
+    places = [(str(file), i.line) for i in items]
+    report = check_rows(rows, original=original, rewrite=rewrite, places=places)
     if json_out:
         print_json(
             {
@@ -59,10 +60,12 @@ def check(
         for name in ("kind", "rows", "confirmed by rule"):
             table.add_column(name)
         for k in report.kinds:
-            table.add_row(escape(str(k.kind)), str(k.rows), str(k.confirmed))
+            table.add_row(escape(k.kind or "(none)"), str(k.rows), str(k.confirmed))
         out.print(table)
         for r in report.unconfirmed:
-            why = f"{r.id}: not confirmed by {r.confirmation.rule}: {r.confirmation.reason}"
+            rule = r.confirmation.rule
+            by = "" if rule == "none" else f" by {rule}"
+            why = f"{r.id}: not confirmed{by}: {r.confirmation.reason}"
             out.print(escape(why), soft_wrap=True)
         out.print(f"{len(report.rows)} rows, {report.distinct} distinct by content")
     raise typer.Exit(0 if report.all_confirmed else 1)

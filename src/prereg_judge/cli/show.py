@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
+import typer
 from rich.markup import escape
-from rich.syntax import Syntax
 from rich.table import Table
 
+from prereg_judge.canon import sha256_bytes
 from prereg_judge.cli.common import Id, Json, print_json, workspace
+from prereg_judge.errors import IntegrityError
 from prereg_judge.flow.overview import RunStanding, Standing, standing
-from prereg_judge.report.terminal import console
+from prereg_judge.registration.lock import Lock, parse_lock
+from prereg_judge.report.terminal import console, visible
+from prereg_judge.workspace import Workspace
 
 
 def as_json(found: Standing) -> dict[str, Any]:
@@ -58,18 +64,53 @@ def runs_table(found: Standing) -> Table:
     return table
 
 
+def _lock_of(ws: Workspace, ident: str) -> tuple[Lock, str] | None:
+    """The lock and its own hash, if there is one that can be read; `standing` tells why not."""
+    path = ws.lock(ident)
+    try:
+        raw = path.read_bytes()
+        return parse_lock(raw, shown=ws.shown(path)), sha256_bytes(raw)
+    except (OSError, IntegrityError):
+        return None
+
+
+def _lock_json(file: str, made: Lock, digest: str) -> dict[str, Any]:
+    own = made.registration
+    files = [{"role": "registration", "file": own.name, "sha256": own.sha256}]
+    files += [{"role": e.role, "file": e.name, "sha256": e.sha256} for e in made.inputs]
+    return {"file": file, "sha256": digest, "files": files}
+
+
+def _text_of(path: Path) -> str | None:
+    """The file as it is written, or None where it cannot be read; `standing` tells why not."""
+    try:
+        # By bytes: reading as text would turn other line ends into this system's.
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
 def show(ident: Id, json_out: Json = False) -> None:
-    """Show a registration as written, whether it is locked and unchanged, and its runs."""
+    """Show a registration as written, the hashes of its lock, whether they hold, and its runs."""
     ws = workspace()
     found = standing(ws, ident)
-    text = ws.registration(ident).read_text(encoding="utf-8", errors="replace")
+    locked = _lock_of(ws, ident)
+    text = _text_of(ws.registration(ident))
     if json_out:
-        print_json({**as_json(found), "registration": text})
+        lock_json = _lock_json(ws.shown(ws.lock(ident)), *locked) if locked else None
+        print_json({**as_json(found), "lock": lock_json, "registration": text})
         return
+    if text is not None:
+        typer.echo(visible(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
     out = console()
-    out.print(Syntax(text, "yaml", background_color="default", word_wrap=True))
+    if locked:
+        told = _lock_json(ws.shown(ws.lock(ident)), *locked)
+        out.print("\nLocked (SHA-256, role, file)", style="bold")
+        for line in ({**told, "role": "lock"}, *told["files"]):  # not a table: it would cut them
+            text = f"  {line['sha256']}  {line['role']:<14}  {line['file']}"
+            out.print(text, markup=False, soft_wrap=True)
     out.print(f"State: {found.state}" + (f", at {found.locked_at}" if found.locked_at else ""))
     for problem in found.problems:
-        out.print(f"  {escape(problem)}")
+        out.print(f"  {escape(problem)}", soft_wrap=True)
     if found.runs:
         out.print(runs_table(found))

@@ -7,14 +7,14 @@ from rich.table import Table
 
 from prereg_judge.cli.common import Json, print_json, say, workspace
 from prereg_judge.cli.show import as_json, ended_of
-from prereg_judge.flow.overview import standing
+from prereg_judge.flow.overview import every_id, standing
 from prereg_judge.report.terminal import console
 
 
 def status(json_out: Json = False) -> None:
     """List every registration: draft or locked, how many runs, how the last one stands."""
     ws = workspace()
-    found = [standing(ws, ident) for ident in ws.ids()]
+    found = [standing(ws, ident) for ident in every_id(ws)]
     if json_out:
         print_json([as_json(one) for one in found])
         return
@@ -31,5 +31,6 @@ def status(json_out: Json = False) -> None:
             how = ended_of(last)
             if last.entry.state == "open" and last.done is not None:
                 how += f" ({last.done} of {last.trials})"
-        table.add_row(one.id, one.state, str(len(one.runs)), how, escape(one.title))
+        state = one.state if not one.problems or one.state != "locked" else "locked, INVALID"
+        table.add_row(one.id, state, str(len(one.runs)), how, escape(one.title))
     console().print(table)

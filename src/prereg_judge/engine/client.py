@@ -27,6 +27,17 @@ _LONGEST_TICK_S = 1.0
 _LOG_TAIL = 400
 
 
+def _environment() -> dict[str, str]:
+    """A worker's environment: this process's, and what llama.cpp needs to behave beside others."""
+    # ggml's abort handler would otherwise start a debugger to print a backtrace.
+    env = {"GGML_NO_BACKTRACE": "1", "PYTHONUNBUFFERED": "1"}
+    if "OMP_WAIT_POLICY" not in os.environ:
+        # Threads that wait for others spin, by default for so long that one busy core makes every
+        # call many times slower. This few spins cost nothing on a quiet machine.
+        env["GOMP_SPINCOUNT"] = "1000"
+    return {**env, **os.environ}
+
+
 class WorkerDiedError(Exception):
     """The worker's process ended while an answer was awaited."""
 
@@ -66,8 +77,7 @@ class WorkerClient:
             stdin=subprocess.DEVNULL,
             stdout=self._log_stream,
             stderr=self._log_stream,
-            # ggml's abort handler would otherwise start a debugger to print a backtrace.
-            env={**os.environ, "GGML_NO_BACKTRACE": "1", "PYTHONUNBUFFERED": "1"},
+            env=_environment(),
         )
         theirs.close()
         self._socket = ours

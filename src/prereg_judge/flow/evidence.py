@@ -1,18 +1,62 @@
 """What lock and ledger say of a run's files, compared with the files that are there.
 
-Used before an unfinished run goes on and before a finished one is scored. The lock and the
-ledger are the reference, never the run's own copies.
+Used before an unfinished run goes on, before a finished one is scored, and to say of the others
+whether they still stand. The lock and the ledger are the reference, never the run's own copies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from prereg_judge.canon import sha256_file
-from prereg_judge.errors import Problem
-from prereg_judge.flow.locking import Locked
+from prereg_judge.errors import IntegrityError, PreregError, Problem, UsageError
+from prereg_judge.flow.locking import Locked, ledger_of
+from prereg_judge.flow.views import call_view
+from prereg_judge.judge import read_reply
 from prereg_judge.ledger.book import RunEntry
-from prereg_judge.record.run import Record
+from prereg_judge.record.run import PlanLine, Record, check_against_plan, read_plan, read_record
+from prereg_judge.stopping import stop_state
+from prereg_judge.workspace import Workspace
+
+# Why a run that the ledger tells of can no longer be trusted.
+Fault = Literal["gone", "changed"]
+
+
+def fault_of(workspace: Workspace, locked: Locked, entry: RunEntry) -> Fault | None:
+    """What is wrong with a run that ended; None where it stands, or has not ended."""
+    if not workspace.run(locked.lock.id, entry.number).is_dir():
+        return "gone"
+    if entry.state not in ("complete", "stopped"):
+        return None
+    try:
+        verify_run(workspace, locked, entry)
+    except (PreregError, OSError):
+        return "changed"
+    return None
+
+
+def refuse_unknown_runs(workspace: Workspace, ident: str, entries: Sequence[RunEntry]) -> None:
+    """Refuse a folder that could be a run and that the ledger does not know.
+
+    Raises
+    ------
+    IntegrityError
+        For each such folder: the ledger was cut, or the folder came from elsewhere.
+    """
+    known = {str(e.number) for e in entries}
+    folder = workspace.runs(ident)
+    found = sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+    what = "a run lies here that the ledger does not know: the ledger was cut, or the run copied"
+    remedy = "restore the ledger from git or a copy, or move the folder away"
+    problems = [
+        Problem(what, workspace.shown(folder / name), remedy=remedy)
+        for name in found
+        if name not in known and ((folder / name) / "attempts.jsonl").exists()
+    ]
+    if problems:
+        raise IntegrityError(*problems)
 
 
 def run_problems(locked: Locked, entry: RunEntry, record: Record, *, shown: str) -> list[Problem]:
@@ -22,6 +66,17 @@ def run_problems(locked: Locked, entry: RunEntry, record: Record, *, shown: str)
     compared by hash. Every head of the record that the ledger noted when the run was resumed
     must be in the record still: attempts made before cannot have been taken out.
     """
+    problems = _copy_problems(locked, entry, record.folder, shown)
+    noted = [e["head"] for e in locked.events if e["event"] == "run_resumed" and _is(entry, e)]
+    if not record.heads.issuperset(noted):
+        what = "attempts that the ledger knows of are gone: the record was cut or replaced"
+        problems.append(Problem(what, f"{shown}/attempts.jsonl", remedy="restore it"))
+    problems += _record_problems(locked, entry, record, shown)
+    return problems
+
+
+def _copy_problems(locked: Locked, entry: RunEntry, folder: Path, shown: str) -> list[Problem]:
+    """Files whose bytes the lock or the ledger vouch for, and which are others."""
     started = next(e for e in locked.events if e["event"] == "run_started" and _is(entry, e))
     expected = {
         "registration.yaml": locked.lock.registration.sha256,
@@ -33,15 +88,10 @@ def run_problems(locked: Locked, entry: RunEntry, record: Record, *, shown: str)
     problems = [
         Problem("is not what the lock and the ledger say", f"{shown}/{name}", remedy="restore it")
         for name, wanted in expected.items()
-        if not _has(record.folder / name, wanted)
+        if not _has(folder / name, wanted)
     ]
     if started["lock"] != locked.lock_sha256:
         problems.append(Problem("the run was started under another lock", shown))
-    noted = [e["head"] for e in locked.events if e["event"] == "run_resumed" and _is(entry, e)]
-    if not record.heads.issuperset(noted):
-        what = "attempts that the ledger knows of are gone: the record was cut or replaced"
-        problems.append(Problem(what, f"{shown}/attempts.jsonl", remedy="restore it"))
-    problems += _record_problems(locked, entry, record, shown)
     return problems
 
 
@@ -73,3 +123,100 @@ def _is(entry: RunEntry, event: dict[str, object]) -> bool:
 
 def _has(path: Path, sha256: str) -> bool:
     return path.is_file() and sha256_file(path) == sha256
+
+
+def verify_run(workspace: Workspace, locked: Locked, entry: RunEntry) -> Record:
+    """The record of a finished run that fits lock, plan, ledger and judge in everything.
+
+    Raises
+    ------
+    UsageError
+        If the run was given up.
+    IntegrityError
+        If it is incomplete, its folder is gone, or anything in it was changed.
+    """
+    ident = locked.lock.id
+    folder = workspace.run(ident, entry.number)
+    shown = workspace.shown(folder)
+    if not folder.is_dir():
+        raise IntegrityError(Problem("the run's folder is gone", shown, remedy="restore it"))
+    if problems := _copy_problems(locked, entry, folder, shown):
+        raise IntegrityError(*problems)
+    record = read_record(folder, shown=shown)
+    _check_run(workspace, locked, entry, record, shown)
+    return record
+
+
+def _check_run(
+    workspace: Workspace, locked: Locked, entry: RunEntry, record: Record, shown: str
+) -> None:
+    """Refuse a run that is incomplete or does not fit lock, plan, ledger and judge."""
+    ident = locked.lock.id
+    if entry.state == "aborted":
+        what = f"run {entry.number} was given up and is not scored: {entry.reason}"
+        raise UsageError(Problem(what, remedy=f"start another with `prereg run {ident}`"))
+    if record.manifest is None and entry.manifest is not None:
+        what = "the manifest of a finished run is missing"
+        raise IntegrityError(Problem(what, f"{shown}/manifest.json", remedy="restore it"))
+    retries = locked.inputs.model.protocol.hang.retries
+    waiting = check_against_plan(record, retries=retries, shown=shown)
+    if record.manifest is None or entry.state == "open":
+        total = locked.lock.derived.n_trials
+        what = f"run {entry.number} is incomplete: {len(waiting)} of {total} trials are not done"
+        if not waiting:
+            what = f"run {entry.number} is incomplete: its last lines are not written yet"
+        raise IntegrityError(Problem(what, shown, remedy=f"resume it with `prereg run {ident}`"))
+    if waiting and record.manifest["status"] == "complete":
+        what = f"the run says it is complete, and {len(waiting)} trials are not done"
+        raise IntegrityError(Problem(what, shown, found=", ".join(waiting[:3])))
+    problems = run_problems(locked, entry, record, shown=shown)
+    problems += _manifest_problems(workspace, locked, entry, record, shown)
+    problems += _plan_problems(locked, record, shown)
+    problems += _reply_problems(locked, record, shown)
+    if problems:
+        raise IntegrityError(*problems)
+
+
+def _manifest_problems(
+    workspace: Workspace, locked: Locked, entry: RunEntry, record: Record, shown: str
+) -> list[Problem]:
+    """Whether the manifest says what the record shows, and hangs on this ledger."""
+    manifest, file = record.manifest or {}, f"{shown}/manifest.json"
+    calls = [call_view(line) for line in record.attempts]
+    tripped = {r.id: stop_state(r, calls).at_call for r in locked.inputs.claims.stops}
+    problems = []
+    if manifest.get("status") == "stopped" and tripped.get(str(manifest.get("stopped_by"))) != len(
+        calls
+    ):
+        problems.append(Problem("no registered stop rule ended the run where it ends", file))
+    told = (manifest.get("id"), manifest.get("run"), manifest.get("attempts_head"))
+    if told != (locked.lock.id, entry.number, record.head):
+        problems.append(Problem("does not describe this run's record", file))
+    if manifest.get("ledger_head") not in ledger_of(workspace).heads:
+        what = "the ledger no longer holds the line that was its last when the run ended"
+        problems.append(Problem(what, file, remedy="restore the ledger from git or a copy"))
+    return problems
+
+
+def _plan_problems(locked: Locked, record: Record, shown: str) -> list[Problem]:
+    def key(index: int, trial: str) -> tuple[int, str]:
+        return index, trial
+
+    planned = [key(t.index, t.key) for t in locked.inputs.plan()]
+    stored: list[PlanLine] = list(read_plan(record.folder, shown=shown))
+    if planned == [key(line.index, line.trial) for line in stored]:
+        return []
+    return [Problem("is not the plan of the locked registration", f"{shown}/plan.jsonl")]
+
+
+def _reply_problems(locked: Locked, record: Record, shown: str) -> list[Problem]:
+    """Read every reply again: the recorded verdict must be what the judge file makes of it."""
+    problems = []
+    for line in record.attempts:
+        if line.text is None:
+            continue
+        read = read_reply(locked.inputs.judge, text=line.text, finish=line.finish or "complete")
+        if (read.verdict, read.unscored) != (line.verdict, line.unscored):
+            what = "the recorded verdict is not what the judge makes of the recorded reply"
+            problems.append(Problem(what, f"{shown}/attempts.jsonl", found=line.trial))
+    return problems[:20]

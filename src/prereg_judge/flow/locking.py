@@ -39,6 +39,35 @@ def ledger_of(workspace: Workspace) -> Ledger:
     return Ledger(workspace.ledger, workspace.shown(workspace.ledger))
 
 
+def refuse_lost(workspace: Workspace, ident: str) -> None:
+    """Refuse an id whose registration was locked and whose file is gone.
+
+    Raises
+    ------
+    IntegrityError
+        If it is so.
+    """
+    path = workspace.registration(ident)
+    if not path.exists() and ledger_of(workspace).events(ident):
+        what = "the registration is gone, and the ledger knows that it was locked"
+        remedy = "restore it from git or a copy"
+        raise IntegrityError(Problem(what, workspace.shown(path), remedy=remedy))
+
+
+def known_registration(workspace: Workspace, ident: str) -> Path:
+    """A registration's file.
+
+    Raises
+    ------
+    IntegrityError
+        If the file is gone although the ledger knows the registration.
+    UsageError
+        If there is no such registration.
+    """
+    refuse_lost(workspace, ident)
+    return workspace.known(ident)
+
+
 @dataclass(frozen=True)
 class Locked:
     """A registration that is in force: its lock, the lock's hash, its inputs and its events."""
@@ -63,6 +92,7 @@ def lock_registration(
         If anything in it or under it is not in order; nothing is written then.
     """
     ledger = ledger_of(workspace)
+    known_registration(workspace, ident)
     _refuse_second_lock(workspace, ident, ledger.events(ident))
     inputs = read_inputs(workspace, ident)
     model = read_model(inputs)
@@ -101,6 +131,7 @@ def _refuse_second_lock(workspace: Workspace, ident: str, events: list[Event]) -
         same = path.is_file() and sha256_file(path) == made[-1]["registration"]
         what = f"{ident!r} was locked at {made[-1]['locked_at']}"
         if same:
+            read_lock(workspace, ident, events)  # which says so if it is gone or changed
             raise UsageError(Problem(what, remedy=f"go on with `prereg run {ident}`"))
         remedy = "restore the locked text, or register the change under a new id"
         raise IntegrityError(
@@ -177,7 +208,7 @@ def open_locked(
         If the registration, the lock or an input differs from what was locked; every file that
         does is named.
     """
-    path = workspace.known(ident)
+    path = known_registration(workspace, ident)
     events = ledger_of(workspace).events(ident)
     lock, raw = read_lock(workspace, ident, events)
     problems = changed([lock.registration], lambda _: path)

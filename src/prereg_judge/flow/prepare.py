@@ -6,20 +6,27 @@ throwaway process. Used alike by `check`, `lock`, `run` and (without the model) 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
-from prereg_judge.canon import nfc, sha256_bytes, sha256_value
+from prereg_judge.canon import sha256_bytes, sha256_value
 from prereg_judge.engine.chat import TemplateSettings, render_prompt
 from prereg_judge.engine.inspect import Inspector, inspecting
 from prereg_judge.engine.protocol import Constraint, ModelFacts, ModelSpec
-from prereg_judge.errors import InputError, IntegrityError, PreregError, Problem, raise_all
+from prereg_judge.errors import (
+    EngineError,
+    InputError,
+    IntegrityError,
+    PreregError,
+    Problem,
+    raise_all,
+)
 from prereg_judge.flow.earlier import earlier_runs
+from prereg_judge.flow.guards import Messages, control_tokens, lost_characters, plan_problems
 from prereg_judge.items import ItemSet, load_items
 from prereg_judge.judge import Judge, check_items, load_judge
 from prereg_judge.ledger.book import Ledger
@@ -31,6 +38,7 @@ from prereg_judge.registration.schema import Registration
 from prereg_judge.study import self_agreement
 from prereg_judge.study.metric import Catalogue
 from prereg_judge.study.outcomes import EarlierRun
+from prereg_judge.wording import capped
 from prereg_judge.words import SetRole
 from prereg_judge.workspace import Workspace, model_files
 
@@ -162,7 +170,7 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str) -> Inputs:
     sets = tuple(s for s in found if s is not None)
     assert judge is not None
     assert earlier is not None
-    raise_all(check_items(judge, sets))
+    raise_all([*plan_problems(loaded, sets), *check_items(judge, sets)])
     catalogue = self_agreement.catalogue([s.role for s in sets])
     facts = _facts(model, judge=judge, sets=sets, earlier=earlier)
     raise_all(
@@ -251,13 +259,15 @@ def read_model(inputs: Inputs) -> ModelInputs:
         is longer than `max_tokens`; the schema cannot be made into a grammar.
     """
     model = inputs.model
-    files = model_files(inputs.workspace, model.model.gguf)
+    files = _files(inputs)
     with inspecting(str(files[0])) as inspector:
         facts = inspector.facts()
-        raise_all(_control_tokens(inputs, facts))
-        raise_all(_lost_characters(inputs, inspector))
-        rendered = _render(inputs, facts)
-        grammar = inspector.compile(inputs.constraint)
+        judge, sets = inputs.judge, inputs.sets
+        messages: Messages = {(s.role, i.id): judge.messages(i) for s in sets for i in s.items}
+        raise_all(control_tokens(judge, sets, messages, facts.control_texts))
+        raise_all(lost_characters(judge, sets, inspector.respell))
+        rendered = _render(inputs, facts, messages)
+        grammar = _grammar(inputs, inspector)
         ids = inspector.tokenize([text for _, _, text in rendered])
         raise_all(_reply_lengths(inputs, inspector))
     prompts = {
@@ -273,7 +283,30 @@ def read_model(inputs: Inputs) -> ModelInputs:
     )
 
 
-def _render(inputs: Inputs, facts: ModelFacts) -> list[tuple[SetRole, tuple[str, str], str]]:
+def _files(inputs: Inputs) -> tuple[Path, ...]:
+    """The model's files; what is wrong with a package's name stands in the registration."""
+    loaded = inputs.loaded
+    try:
+        return model_files(inputs.workspace, inputs.model.model.gguf)
+    except InputError as exc:
+        line = loaded.document.line_of(("model", "gguf"))
+        raise InputError(
+            *(p if p.file else replace(p, file=loaded.shown, line=line) for p in exc.problems)
+        ) from exc
+
+
+def _grammar(inputs: Inputs, inspector: Inspector) -> str:
+    """The judge's schema as a grammar; where it is none, the judge file is what to mend."""
+    try:
+        return inspector.compile(inputs.constraint)
+    except EngineError as exc:
+        problems = (replace(p, where="output") for p in exc.problems)
+        raise EngineError(*(inputs.judge.placed(p) for p in problems)) from exc
+
+
+def _render(
+    inputs: Inputs, facts: ModelFacts, messages: Messages
+) -> list[tuple[SetRole, tuple[str, str], str]]:
     registered = inputs.model.model
     settings = TemplateSettings(
         fold_system=inputs.judge.spec.system_role == "fold",
@@ -281,54 +314,10 @@ def _render(inputs: Inputs, facts: ModelFacts) -> list[tuple[SetRole, tuple[str,
         arguments=registered.template_args or {},
     )
     return [
-        (s.role, (i.id, order), render_prompt(facts, inputs.judge.messages(i), settings=settings))
+        (s.role, (i.id, order), render_prompt(facts, messages[s.role, i.id], settings=settings))
         for s in inputs.sets
         for i in s.items
         for order in inputs.model.protocol.orders
-    ]
-
-
-def _control_tokens(inputs: Inputs, facts: ModelFacts) -> list[Problem]:
-    """Items whose text would be read as the template's own markup."""
-    if not facts.control_texts:
-        return []
-    longest_first = sorted(facts.control_texts, key=len, reverse=True)
-    pattern = re.compile("|".join(re.escape(text) for text in longest_first))
-    return [
-        Problem(
-            f"row {item.id!r} holds a control token of this model",
-            file=item_set.file,
-            line=item.line,
-            where=name,
-            found=repr(match.group()),
-            remedy="write it differently: the model would take it for the chat template's own",
-        )
-        for item_set in inputs.sets
-        for item in item_set.items
-        for name in inputs.judge.spec.fields
-        if (match := pattern.search(str(item.fields[name])))
-    ]
-
-
-def _lost_characters(inputs: Inputs, inspector: Inspector) -> list[Problem]:
-    """Items with characters that this model's vocabulary cannot write, and so would not see."""
-    names = inputs.judge.spec.fields
-    used = {c for s in inputs.sets for i in s.items for n in names for c in str(i.fields[n])}
-    rare = sorted(c for c in used if not c.isascii() or not c.isprintable())
-    lost = {c for c, back in zip(rare, inspector.respell(rare), strict=True) if c not in nfc(back)}
-    return [
-        Problem(
-            f"row {item.id!r} holds a character that this model cannot read",
-            file=item_set.file,
-            line=item.line,
-            where=name,
-            found=", ".join(f"U+{ord(c):04X}" for c in sorted(lost.intersection(text))),
-            remedy="write it differently: the model would be shown the text without it",
-        )
-        for item_set in inputs.sets
-        for item in item_set.items
-        for name in names
-        if lost.intersection(text := str(item.fields[name]))
     ]
 
 
@@ -382,7 +371,7 @@ def _unfit(
             what = "the chat template writes the beginning-of-text token twice"
             problems.append(Problem(what, file=facts.path))
             break
-    return problems
+    return capped(problems)
 
 
 def shared_cuts(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -40,7 +40,7 @@ def result_of(scored: Scored) -> Result:
                 _ended(scored, r.number, r.ended),
                 r.started_at,
                 r.resumed,
-                r.number in scored.missing_runs,
+                scored.faults.get(r.number) == "gone",
             )
             for r in scored.runs
         ),
@@ -62,7 +62,9 @@ def result_of(scored: Scored) -> Result:
 
 
 def _ended(scored: Scored, number: int, ended: str) -> str:
-    return scored.verdict.word if number == scored.number else ended
+    if number == scored.number:
+        return scored.verdict.word
+    return f"INVALID (was {ended})" if scored.faults.get(number) == "changed" else ended
 
 
 def _facts(scored: Scored) -> dict[str, str]:

@@ -24,6 +24,7 @@ from prereg_judge.flow.evidence import run_problems
 from prereg_judge.flow.locking import (
     Locked,
     check_derived,
+    known_registration,
     ledger_of,
     open_locked,
     read_lock,
@@ -104,7 +105,7 @@ def run_registration(
         If the model cannot be loaded. The run stays unfinished and can be resumed.
     """
     watcher = watcher or Watcher()
-    workspace.known(ident)
+    known_registration(workspace, ident)
     read_lock(workspace, ident, ledger_of(workspace).events(ident))
     with _alone(workspace, ident):
         locked = open_locked(workspace, ident, with_model=True, progress=watcher.hashed)
@@ -161,7 +162,7 @@ def abandon_run(workspace: Workspace, ident: str, *, reason: str) -> int:
     UsageError
         If there is no unfinished run.
     """
-    workspace.known(ident)
+    known_registration(workspace, ident)
     with _alone(workspace, ident):
         ledger = ledger_of(workspace)
         entries = run_entries(ledger.events(ident))

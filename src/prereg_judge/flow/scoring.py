@@ -7,17 +7,17 @@ metrics are computed anew. What is written (`score.json`, `disagreements.*`) is 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from prereg_judge.canon import sha256_bytes
-from prereg_judge.errors import IntegrityError, Problem, UsageError
+from prereg_judge.errors import Problem, UsageError
 from prereg_judge.flow.earlier import metric_refs
-from prereg_judge.flow.evidence import run_problems
+from prereg_judge.flow.evidence import Fault, fault_of, refuse_unknown_runs, verify_run
 from prereg_judge.flow.locking import Locked, ledger_of, open_locked
 from prereg_judge.flow.views import call_view, study_input
-from prereg_judge.judge import read_reply
 from prereg_judge.ledger.book import RunEntry, run_entries
-from prereg_judge.record.run import PlanLine, Record, check_against_plan, read_plan, read_record
+from prereg_judge.record.run import Record
 from prereg_judge.registration.lock import tool_source_sha256
 from prereg_judge.study import self_agreement
 from prereg_judge.study.metric import Metric, MetricRef
@@ -34,8 +34,8 @@ class Scored:
     ----------
     number, runs
         Which run this is, and every run of the registration, as the ledger tells them.
-    missing_runs
-        Numbers of runs whose folder is gone.
+    faults
+        What is wrong with the other runs that can no longer be trusted, by number.
     notes
         Sentences for the reader: what this protocol cannot show, differing versions.
     """
@@ -43,7 +43,7 @@ class Scored:
     locked: Locked
     number: int
     runs: tuple[RunEntry, ...]
-    missing_runs: tuple[int, ...]
+    faults: Mapping[int, Fault]
     record: Record
     data: StudyInput
     claimed: dict[MetricRef, Metric]
@@ -64,13 +64,9 @@ def score_registration(workspace: Workspace, ident: str, *, run: int | None = No
     """
     locked = open_locked(workspace, ident, with_model=False)
     entries = run_entries(locked.events)
+    refuse_unknown_runs(workspace, ident, entries)
     entry = _pick(ident, entries, run)
-    folder = workspace.run(ident, entry.number)
-    shown = workspace.shown(folder)
-    if not folder.is_dir():
-        raise IntegrityError(Problem("the run's folder is gone", shown, remedy="restore it"))
-    record = read_record(folder, shown=shown)
-    _check_run(workspace, locked, entry, record, shown)
+    record = verify_run(workspace, locked, entry)
     data = study_input(locked.inputs, record)
     not_called = locked.lock.derived.n_trials - len(record.by_trial)
     if not_called:  # a stopped run: what was never called is not a disagreement
@@ -81,12 +77,16 @@ def score_registration(workspace: Workspace, ident: str, *, run: int | None = No
         verdict = with_doubts(
             verdict, {how: _judged(locked, other, record)[0] for how, other in others.items()}
         )
-    missing = [e.number for e in entries if not workspace.run(ident, e.number).is_dir()]
+    faults = {
+        other.number: fault
+        for other in entries
+        if other != entry and (fault := fault_of(workspace, locked, other)) is not None
+    }
     return Scored(
         locked=locked,
         number=entry.number,
         runs=tuple(entries),
-        missing_runs=tuple(missing),
+        faults=faults,
         record=record,
         data=data,
         claimed=claimed,
@@ -95,8 +95,8 @@ def score_registration(workspace: Workspace, ident: str, *, run: int | None = No
         notes=(
             *self_agreement.plain_words(data),
             *_stopped_notes(not_called, locked.lock.derived.n_trials),
-            *_notes(locked, missing),
-            *_run_notes(workspace, locked, entries, record),
+            *_notes(locked, faults),
+            *_run_notes(locked, record),
         ),
     )
 
@@ -130,79 +130,6 @@ def _pick(ident: str, entries: list[RunEntry], number: int | None) -> RunEntry:
     raise UsageError(Problem(f"{ident!r} has no run {number}", remedy=f"there are: {listed}"))
 
 
-def _check_run(
-    workspace: Workspace, locked: Locked, entry: RunEntry, record: Record, shown: str
-) -> None:
-    """Refuse a run that is incomplete or does not fit lock, plan, ledger and judge."""
-    ident = locked.lock.id
-    if entry.state == "aborted":
-        what = f"run {entry.number} was given up and is not scored: {entry.reason}"
-        raise UsageError(Problem(what, remedy=f"start another with `prereg run {ident}`"))
-    if record.manifest is None and entry.manifest is not None:
-        what = "the manifest of a finished run is missing"
-        raise IntegrityError(Problem(what, f"{shown}/manifest.json", remedy="restore it"))
-    retries = locked.inputs.model.protocol.hang.retries
-    waiting = check_against_plan(record, retries=retries, shown=shown)
-    if record.manifest is None or entry.state == "open":
-        total = locked.lock.derived.n_trials
-        what = f"run {entry.number} is incomplete: {len(waiting)} of {total} trials are not done"
-        raise IntegrityError(Problem(what, shown, remedy=f"resume it with `prereg run {ident}`"))
-    if waiting and record.manifest["status"] == "complete":
-        what = f"the run says it is complete, and {len(waiting)} trials are not done"
-        raise IntegrityError(Problem(what, shown, found=", ".join(waiting[:3])))
-    problems = run_problems(locked, entry, record, shown=shown)
-    problems += _manifest_problems(workspace, locked, entry, record, shown)
-    problems += _plan_problems(locked, record, shown)
-    problems += _reply_problems(locked, record, shown)
-    if problems:
-        raise IntegrityError(*problems)
-
-
-def _manifest_problems(
-    workspace: Workspace, locked: Locked, entry: RunEntry, record: Record, shown: str
-) -> list[Problem]:
-    """Whether the manifest says what the record shows, and hangs on this ledger."""
-    manifest, file = record.manifest or {}, f"{shown}/manifest.json"
-    calls = [call_view(line) for line in record.attempts]
-    tripped = {r.id: stop_state(r, calls).at_call for r in locked.inputs.claims.stops}
-    problems = []
-    if manifest.get("status") == "stopped" and tripped.get(str(manifest.get("stopped_by"))) != len(
-        calls
-    ):
-        problems.append(Problem("no registered stop rule ended the run where it ends", file))
-    told = (manifest.get("id"), manifest.get("run"), manifest.get("attempts_head"))
-    if told != (locked.lock.id, entry.number, record.head):
-        problems.append(Problem("does not describe this run's record", file))
-    if manifest.get("ledger_head") not in ledger_of(workspace).heads:
-        what = "the ledger no longer holds the line that was its last when the run ended"
-        problems.append(Problem(what, file, remedy="restore the ledger from git or a copy"))
-    return problems
-
-
-def _plan_problems(locked: Locked, record: Record, shown: str) -> list[Problem]:
-    def key(index: int, trial: str) -> tuple[int, str]:
-        return index, trial
-
-    planned = [key(t.index, t.key) for t in locked.inputs.plan()]
-    stored: list[PlanLine] = list(read_plan(record.folder, shown=shown))
-    if planned == [key(line.index, line.trial) for line in stored]:
-        return []
-    return [Problem("is not the plan of the locked registration", f"{shown}/plan.jsonl")]
-
-
-def _reply_problems(locked: Locked, record: Record, shown: str) -> list[Problem]:
-    """Read every reply again: the recorded verdict must be what the judge file makes of it."""
-    problems = []
-    for line in record.attempts:
-        if line.text is None:
-            continue
-        read = read_reply(locked.inputs.judge, text=line.text, finish=line.finish or "complete")
-        if (read.verdict, read.unscored) != (line.verdict, line.unscored):
-            what = "the recorded verdict is not what the judge makes of the recorded reply"
-            problems.append(Problem(what, f"{shown}/attempts.jsonl", found=line.trial))
-    return problems[:20]
-
-
 def _stopped_notes(not_called: int, total: int) -> list[str]:
     if not not_called:
         return []
@@ -212,7 +139,7 @@ def _stopped_notes(not_called: int, total: int) -> list[str]:
     ]
 
 
-def _notes(locked: Locked, missing: list[int]) -> list[str]:
+def _notes(locked: Locked, faults: Mapping[int, Fault]) -> list[str]:
     notes = []
     then, now = locked.lock.tool["source_sha256"], tool_source_sha256()
     if then != now:
@@ -220,21 +147,21 @@ def _notes(locked: Locked, missing: list[int]) -> list[str]:
             f"Scored by another version of this tool (source {now[:12]}) than locked it "
             f"({locked.lock.tool['version']}, source {then[:12]})."
         )
-    if missing:
-        listed = ", ".join(map(str, missing))
-        notes.append(f"The folder of run {listed} is gone; the ledger still counts it.")
+    for fault, words in (
+        ("gone", "The folder of run {} is gone; the ledger still counts it."),
+        (
+            "changed",
+            "Run {} was changed since it ended; its verdict above stands in the ledger only.",
+        ),
+    ):
+        if numbers := [str(n) for n, found in faults.items() if found == fault]:
+            notes.append(words.format(", ".join(numbers)))
     return notes
 
 
-def _run_notes(
-    workspace: Workspace, locked: Locked, entries: list[RunEntry], record: Record
-) -> list[str]:
-    """Folders that no ledger knows, and a run made by another version than locked it."""
+def _run_notes(locked: Locked, record: Record) -> list[str]:
+    """A run made by another version than locked it."""
     notes = []
-    known = {str(e.number) for e in entries}
-    found = {p.name for p in workspace.runs(locked.lock.id).iterdir() if p.is_dir()}
-    if strange := sorted(found - known):
-        notes.append(f"Run folders that the ledger does not know: {', '.join(strange)}.")
     environment = json.loads((record.folder / "environment.json").read_bytes())
     made = environment.get("tool", {}).get("source_sha256", "unknown")
     then = locked.lock.tool["source_sha256"]

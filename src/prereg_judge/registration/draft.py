@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from prereg_judge.errors import InputError, Problem
+from prereg_judge.registration.load import read_registration
 from prereg_judge.strict_yaml import plain_is_text
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ._/-]*[A-Za-z0-9._/-])?")
@@ -129,6 +131,26 @@ def render(values: DraftValues) -> str:
     claims = [_claims(name, getattr(values, name)) for name in _CLAIMS]
     parts = [_INTRO, _head(values), _model(values), _protocol(values), *claims, _tail(values)]
     return "\n".join(parts)
+
+
+def refusals(values: DraftValues) -> list[Problem]:
+    """What the loader would refuse of the file that `render` makes, with no file or line.
+
+    Parameters
+    ----------
+    values
+        What is known. What is needed and None is among the refusals, as a placeholder.
+
+    Returns
+    -------
+    list of Problem
+        Empty where the file would load. `where` is the place in the file, as `protocol.passes`.
+    """
+    try:
+        read_registration(render(values).encode(), shown="")
+    except InputError as exc:
+        return [replace(problem, file=None, line=None) for problem in exc.problems]
+    return []
 
 
 def scalar(value: object) -> str:

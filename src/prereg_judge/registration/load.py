@@ -5,7 +5,6 @@ Knows nothing of inputs or metrics: that a path exists and that a metric is real
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +13,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from prereg_judge.canon import sha256_bytes
+from prereg_judge.complaints import shown as _shown
 from prereg_judge.errors import InputError, Problem, raise_all
 from prereg_judge.registration.claims import Claims
 from prereg_judge.registration.friendly import schema_problems
-from prereg_judge.registration.friendly import shown as _shown
 from prereg_judge.registration.schema import CLAIM_SECTIONS, Registration, to_claims
 from prereg_judge.strict_yaml import Document, YamlPath, parse, path_text
+from prereg_judge.wording import mark_in
+from prereg_judge.wording import placeholder_in as placeholder_in  # it is looked for here
 
-_MARKS = re.compile(
-    r"(?<![A-Za-z])(?:TODO|FIXME|REPLACE)(?![A-Za-z])"
-    r"|\?\?\?"
-    r"|(?<!\w)<[A-Za-z][^<>\n]*>"
-)
 # Texts in which blank is as good as unfilled.
 _SENTENCES = {"title", "means", "then", "seen"}
+# Names that the items and the judge give: "tbd" may be a verdict.
+_GIVEN_NAMES = {"kind", "stratum", "verdict", "to"}
 
 
 @dataclass(frozen=True)
@@ -108,12 +106,6 @@ def read_registration(raw: bytes, *, shown: str) -> Loaded:
     return Loaded(model, document.data, raw, sha256_bytes(raw), document, shown)
 
 
-def placeholder_in(text: str) -> str | None:
-    """The mark of an unfilled place in `text` (TODO, FIXME, REPLACE, ???, <...>), if any."""
-    match = _MARKS.search(text)
-    return None if match is None else match.group()
-
-
 def _texts(value: Any, path: YamlPath = ()) -> Iterator[tuple[YamlPath, str]]:
     if isinstance(value, str):
         yield path, value
@@ -129,8 +121,9 @@ def _placeholders(document: Document, file: str) -> list[Problem]:
     problems = []
     for path, text in _texts(document.data):
         what = None
-        if placeholder_in(text) is not None:
-            what = f"still holds the placeholder {placeholder_in(text)}"
+        mark = mark_in(text) if path[-1] in _GIVEN_NAMES else placeholder_in(text)
+        if mark is not None:
+            what = f"still holds the placeholder {mark}"
         elif path[-1:] and path[-1] in _SENTENCES and not text.strip():
             what = "is empty"
         if what:

@@ -83,7 +83,15 @@ def _generate_only(value: Any) -> Any:
     return value
 
 
+def _path(value: str) -> str:
+    if not value.strip():
+        raise wrong("names no file", "write its path, from the workspace's folder on")
+    return value
+
+
 def _gguf(value: str) -> str:
+    if not value.strip():
+        raise wrong("names no file", "write the path of a GGUF file, or package:NAME/FILE.gguf")
     if value.startswith("package:"):
         name, _, file = value.removeprefix("package:").partition("/")
         if not name or "/" in file or not file.removesuffix(".gguf") or not file.endswith(".gguf"):
@@ -102,13 +110,16 @@ def _real_date(value: str) -> str:
     return value
 
 
+PathText = Annotated[str, AfterValidator(_path)]
+
+
 class Items(Strict):
     """The item sets that are judged."""
 
     sentinel: Annotated[
-        Text | None, Field(description="File of items with known answers and no signal.")
+        PathText | None, Field(description="File of items with known answers and no signal.")
     ] = None
-    real: Annotated[Text | None, Field(description="File of the real items.")] = None
+    real: Annotated[PathText | None, Field(description="File of the real items.")] = None
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -121,7 +132,7 @@ class Model(Strict):
     """The model and how it is loaded."""
 
     gguf: Annotated[
-        Text,
+        str,
         AfterValidator(_gguf),
         Field(description="Path of the GGUF file, or package:NAME/FILE.gguf for one in a package."),
     ]
@@ -130,7 +141,8 @@ class Model(Strict):
         int, Field(ge=-1, description="Layers put on the GPU; -1 = all, 0 = none.")
     ]
     n_threads: Annotated[
-        int | None, Field(ge=1, description="CPU threads; left out = chosen at run, recorded.")
+        int | None,
+        Field(ge=1, le=1024, description="CPU threads; left out = chosen at run, recorded."),
     ] = None
     n_batch: Annotated[
         int | None, Field(ge=1, description="Most tokens decoded in one call of the library.")
@@ -186,9 +198,12 @@ class Hang(Strict):
     """When a call counts as hung, and how often an infrastructure failure is tried again."""
 
     call_timeout_s: Annotated[
-        float, Field(gt=0, description="Seconds after which a call counts as hung.")
+        float,
+        Field(ge=0.001, description="Seconds after which a call counts as hung, from 0.001."),
     ]
-    retries: Annotated[int, Field(ge=0, description="How many times a failed call is made again.")]
+    retries: Annotated[
+        int, Field(ge=0, le=100, description="How many times a failed call is made again: 0..100.")
+    ]
     heartbeat_s: Annotated[
         float | None,
         Field(gt=0, description="Seconds without a sign of life after which a call is hung."),
@@ -204,7 +219,9 @@ class Hang(Strict):
 class Protocol(Strict):
     """How every item is put to the judge."""
 
-    passes: Annotated[int, Field(ge=1, description="How many times the whole plan is run.")]
+    passes: Annotated[
+        int, Field(ge=1, le=10_000, description="How many times the whole plan is run: 1..10000.")
+    ]
     orders: Annotated[
         tuple[Literal["ab"], ...],
         BeforeValidator(_ab_only),
@@ -249,7 +266,7 @@ class Registration(Strict):
     study: Annotated[
         Literal["self-agreement"], Field(description="The kind of study, which gives the metrics.")
     ]
-    judge: Annotated[Text, Field(description="Path of the judge file.")]
+    judge: Annotated[PathText, Field(description="Path of the judge file.")]
     items: Annotated[Items, Field(description="The item sets: sentinel, real or both.")]
     model: Annotated[Model, Field(description="The model file and the settings it is loaded with.")]
     protocol: Annotated[

@@ -54,8 +54,15 @@ def _filled(text: str) -> str:
     return text
 
 
+def _named(text: str) -> str:
+    if not text.strip():
+        raise wrong("is empty", "write the name, or remove the key")
+    return text
+
+
 ListOf = BeforeValidator(_as_tuple)
 Text = Annotated[str, AfterValidator(_filled)]
+Name = Annotated[str, AfterValidator(_named)]
 Slug = Annotated[str, Field(pattern=SLUG)]
 Limits = Annotated[tuple[float, float], ListOf, AfterValidator(_ascending)]
 
@@ -63,28 +70,28 @@ Limits = Annotated[tuple[float, float], ListOf, AfterValidator(_ascending)]
 class MetricParams(Strict):
     """A metric's name and its parameters, as keys of the mapping that uses the metric."""
 
-    metric: Annotated[Text, Field(description="Name of the metric, as `prereg metrics` lists it.")]
+    metric: Annotated[Name, Field(description="Name of the metric, as `prereg metrics` lists it.")]
     kind: Annotated[
-        Text | None, Field(description="Count only the items of this kind.")
+        Name | None, Field(description="Count only the items of this kind.")
     ] = None  # fmt: skip
-    stratum: Annotated[Text | None, Field(description="Count only the items of this stratum.")] = (
+    stratum: Annotated[Name | None, Field(description="Count only the items of this stratum.")] = (
         None
     )
-    verdict: Annotated[Text | None, Field(description="The verdict that the metric is about.")] = (
+    verdict: Annotated[Name | None, Field(description="The verdict that the metric is about.")] = (
         None
     )
-    to: Annotated[Text | None, Field(description="The verdict that it changed to.")] = None
+    to: Annotated[Name | None, Field(description="The verdict that it changed to.")] = None
     pass_: Annotated[
         int | None, Field(alias="pass", ge=1, description="Count only this pass, from 1.")
     ] = None
     from_run: Annotated[
-        Text | None, Field(description="Id of the earlier run that this one is compared with.")
+        Name | None, Field(description="Id of the earlier run that this one is compared with.")
     ] = None
     from_pass: Annotated[
         int | None, Field(ge=1, description="Which pass of the earlier run, from 1.")
     ] = None
     reason: Annotated[
-        Text | None, Field(description="Count only calls without a verdict for this reason.")
+        Name | None, Field(description="Count only calls without a verdict for this reason.")
     ] = None
 
     def params(self) -> dict[str, str | int]:

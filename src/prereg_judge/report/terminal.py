@@ -6,11 +6,14 @@ Every outcome reads without colour; colour only repeats it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -20,9 +23,16 @@ from prereg_judge.study.metric import Metric
 from prereg_judge.study.rows import TransitionTable
 from prereg_judge.verdict import ClaimOutcome, Verdict
 
+# C0 (but tab and line feed), DEL, C1, and half characters, which no encoding can write.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _GOOD = {"inside", "held", "silent", "not tripped", "PASS"}
 _BAD = {"missed low", "missed high", "failed", "fired", "tripped"}
 _BAD |= {"FAIL", "REFUTED", "STOPPED", "INVALID"}
+
+
+def visible(text: str) -> str:
+    """Text with its control characters written out, as `\\x1b`: a terminal obeys none of them."""
+    return _CONTROL.sub(lambda m: ascii(m.group())[1:-1], text)
 
 
 def outcome_text(word: str) -> Text:
@@ -92,8 +102,15 @@ def history(run: int, runs: Sequence[RunLine]) -> str:
 def verdict_text(verdict: Verdict, run: int, runs: Sequence[RunLine]) -> Text:
     """The last line: the word, which run, and why."""
     text = Text("Verdict: ") + outcome_text(verdict.word) + Text(f"  ({history(run, runs)})")
+    # A refuter's word says nothing without what was registered to follow from it.
+    meant = {
+        f"{o.kind} {o.id}: {o.outcome}": o.registered
+        for o in verdict.outcomes
+        if o.kind == "refuter" and o.outcome == "fired"
+    }
     for reason in verdict.reasons:
-        text += Text(f"\n  because {reason}")
+        more = f" ({meant[reason]})" if reason in meant else ""
+        text += Text(visible(f"\n  because {reason}{more}"))
     return text
 
 
@@ -136,19 +153,38 @@ def render(result: Result, *, everything: bool = False) -> RenderableType:
         heading.add_row(Text(name, style="dim"), escape(value))
     metrics = result.summary if everything else standard_metrics(result)
     parts: list[RenderableType] = [
-        Text(f"{result.title}", style="bold"),
+        Text(visible(result.title), style="bold"),
         Padding(heading, (0, 0, 1, 0)),
         metrics_table(metrics),
         *(transition_table(t) for t in result.tables),
         claims_table(result.verdict.outcomes),
-        *(Text(f"Note: {note}") for note in result.notes),
+        *(Text(f"Note: {visible(note)}") for note in result.notes),
         verdict_text(result.verdict, result.run, result.runs),
     ]
     return Group(*parts)
 
 
+class _Console(Console):
+    """A console that writes control characters out, wherever the text came from."""
+
+    def render_str(self, text: str, *args: Any, **kwargs: Any) -> Text:
+        """See `Console`; before anything is measured, so that tables keep their form."""
+        return super().render_str(visible(text), *args, **kwargs)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """See `Console`; what came as `Text` went past `render_str`."""
+        for segment in super().render(renderable, options):
+            if segment.control:  # the console's own: cursor movements of a progress bar
+                yield segment
+            else:
+                yield Segment(visible(segment.text), segment.style)
+
+
 def console(*, stderr: bool = False) -> Console:
-    """A console that stays readable when it is not a terminal."""
-    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    wide = made.is_terminal or "COLUMNS" in os.environ
-    return made if wide else Console(stderr=stderr, highlight=False, width=max(made.width, 118))
+    """A console that stays readable when it is not a terminal and obeys no text it prints."""
+    made = _Console(stderr=stderr, highlight=False, emoji=False)
+    if made.is_terminal or "COLUMNS" in os.environ:
+        return made
+    return _Console(stderr=stderr, highlight=False, emoji=False, width=max(made.width, 118))

@@ -1,0 +1,142 @@
+"""What is refused although each file by itself is in order: texts that the model would misread,
+plans too long to be meant, one file in two parts.
+
+Pure functions; `prepare` calls them with what it has read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from prereg_judge.canon import nfc
+from prereg_judge.complaints import shown
+from prereg_judge.errors import Problem
+from prereg_judge.items import Item, ItemSet
+from prereg_judge.judge import Judge, Message
+from prereg_judge.registration.load import Loaded
+from prereg_judge.wording import capped, control_character
+from prereg_judge.words import SetRole
+
+MOST_TRIALS = 10_000_000
+
+Messages = Mapping[tuple[SetRole, str], Sequence[Message]]  # by set and item id
+_REMEDY = "write it differently: the model would take it for the chat template's own"
+
+
+def plan_problems(loaded: Loaded, sets: Sequence[ItemSet]) -> list[Problem]:
+    """A title that cannot be shown, a plan too long to be meant, one file as both sets."""
+    problems = []
+
+    def problem(what: str, path: tuple[str, ...], found: str, remedy: str) -> None:
+        line = loaded.document.line_of(path)
+        problems.append(Problem(what, loaded.shown, line, ".".join(path), found, remedy))
+
+    model = loaded.model
+    control = control_character(model.title)
+    if control is not None:
+        what = f"holds the control character {control}"
+        problem(what, ("title",), shown(model.title), "write visible characters")
+    rows = sum(len(s.items) for s in sets)
+    orders, passes = len(model.protocol.orders), model.protocol.passes
+    trials = rows * orders * passes
+    if trials > MOST_TRIALS:
+        what = f"{rows} rows x {orders} order x {passes} passes are {trials} trials, "
+        what += f"and {MOST_TRIALS} is the most"
+        problem(what, ("protocol", "passes"), str(passes), "register fewer passes or rows")
+    if len({s.sha256 for s in sets}) < len(sets):
+        what = "the sentinel and the real items are the same file, byte by byte"
+        remedy = "name different rows, or leave one of the two out"
+        problem(what, ("items", "real"), ", ".join(s.file for s in sets), remedy)
+    return problems
+
+
+def control_tokens(
+    judge: Judge, sets: Sequence[ItemSet], messages: Messages, tokens: Sequence[str]
+) -> list[Problem]:
+    """Rows, or a judge's own texts, that would be read as the chat template's own markup.
+
+    Looked for in each field and in each whole message: two fields side by side can make up a
+    token that neither holds.
+    """
+    if not tokens:
+        return []
+    longest_first = sorted(tokens, key=len, reverse=True)
+    pattern = re.compile("|".join(re.escape(text) for text in longest_first))
+
+    def first(text: str) -> str | None:
+        match = pattern.search(text)
+        return None if match is None else match.group()
+
+    own = {
+        where: token
+        for where, text in _own_texts(judge, messages)
+        if (token := first(text)) is not None
+    }
+    what = "holds a control token of this model"
+    problems = [
+        judge.placed(Problem(what, where=where, found=repr(token), remedy=_REMEDY))
+        for where, token in own.items()
+    ]
+    if problems:  # every row would show them again
+        return problems
+    for item_set in sets:
+        for item in item_set.items:
+            where, token = _in_row(judge, item, messages[item_set.role, item.id], first)
+            if token is not None:
+                held = "holds" if where else "makes up, with the texts that stand side by side,"
+                what = f"row {item.id!r} {held} a control token of this model"
+                found = repr(token)
+                problems.append(Problem(what, item_set.file, item.line, where, found, _REMEDY))
+    return capped(problems)
+
+
+def _own_texts(judge: Judge, messages: Messages) -> list[tuple[str, str]]:
+    """What the judge says itself, whatever the row: (top-level key, text)."""
+    system = next((m[0]["content"] for m in messages.values()), "")
+    texts = [("system", system), ("prompt", judge.spec.prompt)]
+    texts += [("verdicts", verdict) for verdict in judge.spec.verdicts]
+    for rule in judge.spec.rules:
+        texts += [("rules", text) for text in (rule.id, rule.text)]
+        texts += [("rules", t) for e in rule.examples for t in (e.text, e.verdict, e.why)]
+    return texts
+
+
+def _in_row(
+    judge: Judge, item: Item, messages: Sequence[Message], first: Callable[[str], str | None]
+) -> tuple[str | None, str | None]:
+    """The field and the token that it holds; no field where only the message holds one."""
+    for name in judge.spec.fields:
+        token = first(str(item.fields[name]))
+        if token is not None:
+            return name, token
+    whole = "\n\n".join(m["content"] for m in messages)  # as `system_role: fold` joins them
+    return None, first(whole)
+
+
+def lost_characters(
+    judge: Judge, sets: Sequence[ItemSet], respell: Callable[[Sequence[str]], list[str]]
+) -> list[Problem]:
+    """Rows with characters that this model's vocabulary cannot write, and so would not see.
+
+    `respell` gives texts back as the model can tell them apart.
+    """
+    names = judge.spec.fields
+    used = {c for s in sets for i in s.items for n in names for c in str(i.fields[n])}
+    rare = sorted(c for c in used if not c.isascii() or not c.isprintable())
+    lost = {c for c, back in zip(rare, respell(rare), strict=True) if c not in nfc(back)}
+    problems = [
+        Problem(
+            f"row {item.id!r} holds a character that this model cannot read",
+            file=item_set.file,
+            line=item.line,
+            where=name,
+            found=", ".join(f"U+{ord(c):04X}" for c in sorted(lost.intersection(text))),
+            remedy="write it differently: the model would be shown the text without it",
+        )
+        for item_set in sets
+        for item in item_set.items
+        for name in names
+        if lost.intersection(text := str(item.fields[name]))
+    ]
+    return capped(problems)
