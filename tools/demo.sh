@@ -6,6 +6,11 @@ set -euo pipefail
 folder=$1
 id=demo-self-agreement
 
+if [ -d "$folder" ] && ! cmp -s {"$folder/",}registrations/$id.lock.json; then
+    aside=$(mktemp -d "$folder-before-XXXX")
+    mv "$folder" "$aside/"
+    echo "$folder/ belongs to an earlier version of the demonstration; it is kept in $aside/."
+fi
 if [ ! -d "$folder/registrations" ]; then
     mkdir -p "$folder"
     cp -R registrations runs judge sentinels data "$folder/"
