@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from prereg_judge.canon import canonical_json, sha256_bytes
+from prereg_judge.chain import GENESIS
 from prereg_judge.cli.main import main
 from prereg_judge.engine.protocol import Call, Failure, Reply
 from prereg_judge.flow.running import run_registration
@@ -184,6 +188,28 @@ def reply(text: str, *, finish: str = "complete") -> Reply:
 def verdict_reply(verdict: str) -> str:
     """The compact JSON reply that carries a verdict."""
     return json.dumps({"verdict": verdict}, separators=(",", ":"))
+
+
+def stop_after(root: Path, ident: str, calls: int, script: Callable[[str, int], Answer]) -> None:
+    """Run with a scripted backend until the process is interrupted in the call after so many."""
+
+    def interrupted(key: str, before: int) -> Answer:
+        if len(backend.asked) > calls:
+            raise KeyboardInterrupt
+        return script(key, before)
+
+    backend = ScriptedBackend(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_registration(Workspace(root), ident, make_backend=lambda *_: backend)
+
+
+def rechained(raw: bytes, by: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> bytes:
+    """A chain with its lines changed as values and every hash made right again."""
+    head, out = GENESIS, b""
+    for value in by([json.loads(line) for line in raw.splitlines()]):
+        body = canonical_json({**value, "prev": head})
+        head, out = sha256_bytes(body), out + body + b"\n"
+    return out
 
 
 def run_scripted(root: Path, ident: str, script: Callable[[str, int], Answer]) -> Finished:

@@ -18,7 +18,7 @@ from typing import Any
 
 from prereg_judge.canon import nfc, sha256_bytes
 from prereg_judge.errors import InputError, Problem, raise_all
-from prereg_judge.wording import capped, control_character, not_a_file
+from prereg_judge.wording import capped, control_character, not_a_file, quoted
 from prereg_judge.words import SetRole
 
 RESERVED = ("id", "label", "kind", "stratum")
@@ -253,8 +253,7 @@ def _items(rows: Iterable[Row | Problem], shown: str) -> tuple[Item, ...]:
 
 def _row_problems(row: Any, seen: dict[str, int], *, line: int, shown: str) -> list[Problem]:
     def problem(what: str, where: str | None, found: object, remedy: str) -> Problem:
-        value = repr(found) if len(repr(found)) <= 80 else f"{repr(found)[:77]}..."
-        return Problem(what, file=shown, line=line, where=where, found=value, remedy=remedy)
+        return Problem(what, shown, line, where, quoted(found), remedy)
 
     if not isinstance(row, dict):
         return [problem("the row is not an object", None, row, "write {...} with named fields")]

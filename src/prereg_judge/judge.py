@@ -29,7 +29,7 @@ from prereg_judge.judge_file import (
 )
 from prereg_judge.sandbox import time_limit
 from prereg_judge.strict_yaml import Document
-from prereg_judge.wording import capped, not_a_file
+from prereg_judge.wording import capped, not_a_file, quoted
 from prereg_judge.words import Unscored
 
 Message = dict[str, str]
@@ -185,14 +185,14 @@ def _row_problems(judge: Judge, item_set: ItemSet) -> list[Problem]:
             # One blank field may be meant: an empty answer is an answer.
             what, names = f"row {item.id!r} has nothing to judge", ", ".join(judge.spec.fields)
             remedy = "write what the judge is to see, or leave the row out"
-            problems.append(Problem(what, item_set.file, item.line, names, repr(shown[0]), remedy))
+            problems.append(
+                Problem(what, item_set.file, item.line, names, quoted(shown[0]), remedy)
+            )
         for name in judge.spec.fields:
             wrong = _unusable(item.fields, name)
             if wrong is not None:
                 what, remedy = f"row {item.id!r} {wrong[0]}", wrong[1]
-                value = repr(item.fields.get(name))
-                value = value if len(value) <= 80 else f"{value[:77]}..."
-                found = value if name in item.fields else "nothing"
+                found = quoted(item.fields[name]) if name in item.fields else "nothing"
                 problems.append(Problem(what, item_set.file, item.line, name, found, remedy))
         if item.label is not None and item.label not in judge.spec.verdicts:
             problems.append(

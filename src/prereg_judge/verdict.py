@@ -285,12 +285,18 @@ def _word(outcomes: Sequence[ClaimOutcome], scored: int) -> tuple[VerdictWord, l
     if scored == 0:
         empty.append("no trial has a verdict")
     for word, outcome_words in _WORST_FIRST:
-        reasons = [f"{o.kind} {o.id}: {o.outcome}" for o in counting if o.outcome in outcome_words]
+        reasons = [_reason(o) for o in counting if o.outcome in outcome_words]
         if word == "INCONCLUSIVE":
             reasons += empty
         if reasons:
             return word, reasons
     return "PASS", []
+
+
+def _reason(outcome: ClaimOutcome) -> str:
+    """A claim with its outcome; a refuter says nothing without what it was registered to mean."""
+    meant = f" ({outcome.registered})" if outcome.outcome == "fired" else ""
+    return f"{outcome.kind} {outcome.id}: {outcome.outcome}{meant}"
 
 
 def evaluate(

@@ -39,6 +39,12 @@ def listed(names: Sequence[str], *, most: int = MOST_SHOWN) -> str:
     return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 
+def quoted(value: object) -> str:
+    """A value of a row as messages show it, cut at 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def opening_placeholder(text: str) -> str | None:
     """The mark of an unfilled place that `text` begins with (TODO, FIXME, TBD, XXX), any case."""
     match = _OPENING.match(text)

@@ -397,7 +397,7 @@ CASES = [
     Case(
         "a title that changes the terminal",
         (f"{REGISTRATION}:9", "title", "U+001B"),
-        flags={"title": "a\x1b[2Jb"},
+        after=swap(REGISTRATION, "Does it answer twice alike?", "a\\e[2Jb"),
     ),
     Case(
         "no name of a model",

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from prereg_judge.canon import canonical_json, sha256_bytes
-from prereg_judge.chain import GENESIS
 from prereg_judge.flow.running import run_registration
 from prereg_judge.workspace import Workspace
 from support import (
@@ -20,7 +19,9 @@ from support import (
     make_workspace,
     new,
     prereg,
+    rechained,
     run_scripted,
+    stop_after,
     verdict_reply,
 )
 
@@ -51,27 +52,12 @@ def root(base: Path, tmp_path: Path) -> Path:
 
 def rechain(path: Path, change: Callable[[Lines], Lines]) -> None:
     """Change a chain's lines and make its hashes fit again."""
-    lines = change([json.loads(one) for one in path.read_bytes().splitlines()])
-    head, out = GENESIS, b""
-    for line in lines:
-        body = canonical_json({**line, "prev": head})
-        head, out = sha256_bytes(body), out + body + b"\n"
-    path.write_bytes(out)
+    path.write_bytes(rechained(path.read_bytes(), change))
 
 
 def leave_open(root: Path, *, after: int) -> None:
     """Start run 1 of `two` and interrupt it after so many recorded attempts."""
-    asked = 0
-
-    def script(key: str, before: int) -> str:
-        nonlocal asked
-        asked += 1
-        if asked > after:
-            raise KeyboardInterrupt
-        return _script(key, before)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_scripted(root, "two", script)
+    stop_after(root, "two", after, _script)
 
 
 def _refused(root: Path, ident: str, *words: str) -> None:

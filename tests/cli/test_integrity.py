@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prereg_judge.canon import canonical_json, sha256_bytes
-from prereg_judge.chain import GENESIS
 from prereg_judge.errors import IntegrityError
 from prereg_judge.flow.running import run_registration
 from prereg_judge.flow.scoring import score_registration
@@ -29,7 +28,9 @@ from support import (
     model_path,
     new,
     prereg,
+    rechained,
     run_scripted,
+    stop_after,
     verdict_reply,
 )
 
@@ -50,23 +51,6 @@ Tamper = Callable[[Path], None]
 def says_no_but_once(key: str, _before: int) -> str:
     """NO to all, but YES to one row in its first pass: 3 of 4 rows agree, and the band holds."""
     return verdict_reply("YES" if key == "sentinel/r00/ab/1" else "NO")
-
-
-class _Killed(BaseException):
-    """The process is gone."""
-
-
-def stop_after(root: Path, ident: str, calls: int) -> None:
-    """Run until the process is killed in the call after so many."""
-
-    def script(key: str, before: int) -> str:
-        if len(backend.asked) > calls:
-            raise _Killed
-        return says_no_but_once(key, before)
-
-    backend = ScriptedBackend(script)
-    with pytest.raises(_Killed):
-        run_registration(Workspace(root), ident, make_backend=lambda *_: backend)
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +75,8 @@ def unfinished_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A registration `x` whose run was killed in its sixth call, resumed, and killed again."""
     root = make_workspace(tmp_path_factory.mktemp("unfinished") / "w")
     locked(root, "x")
-    stop_after(root, "x", 3)
-    stop_after(root, "x", 2)
+    stop_after(root, "x", 3, says_no_but_once)
+    stop_after(root, "x", 2, says_no_but_once)
     return root
 
 
@@ -152,16 +136,7 @@ def lines(file: str, by: Callable[[list[bytes]], list[bytes]]) -> Tamper:
 
 def rechain(file: str, by: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Tamper:
     """Change a chain's lines as values and make every hash right again."""
-
-    def chained(raw: bytes) -> bytes:
-        head, out = GENESIS, b""
-        for value in by([json.loads(line) for line in raw.splitlines()]):
-            body = canonical_json({**value, "prev": head})
-            head = sha256_bytes(body)
-            out += body + b"\n"
-        return out
-
-    return change(file, chained)
+    return change(file, lambda raw: rechained(raw, by))
 
 
 def turned(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -537,7 +512,7 @@ def test_delete_an_unfinished_run(unfinished: Path) -> None:
 def test_type_a_good_verdict_beside_the_reply(tmp_path: Path, finished_once: Path) -> None:
     """Edited before anything vouched for it, a verdict is read anew from the reply: INVALID."""
     root = Path(shutil.copytree(finished_once, tmp_path / "w"))
-    stop_after(root, "y", 3)
+    stop_after(root, "y", 3, says_no_but_once)
     file = "runs/y/1/attempts.jsonl"
     rechain(file, lambda x: [{**v, "verdict": "NO"} if "verdict" in v else v for v in x])(root)
     assert run_scripted(root, "y", says_no_but_once).status == "complete"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -13,10 +12,10 @@ from prereg_judge.flow import results
 from support import Done, locked, make_workspace, prereg, run_scripted, verdict_reply
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
     """A workspace with a run that is refuted: all rows agree."""
-    root = make_workspace(tmp_path_factory.mktemp("finished") / "w")
+    root = make_workspace(tmp_path / "w")
     locked(root, "x", refute="all:: sentinel.agreement.count = 4: the wire is deterministic")
     run_scripted(root, "x", lambda *_: verdict_reply("NO"))
     return root
@@ -25,38 +24,47 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _scored(finished: Path, *more: str) -> Done:
     done = prereg("score", "x", *more, root=finished)
     assert done.code == 3
-    assert not (finished / "runs/x/1/score.json").exists()
     assert "error:" not in done.err
     return done
 
 
-def test_a_read_only_workspace(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _fails(monkeypatch: pytest.MonkeyPatch, number: int, name: str) -> None:
+    """Let the system refuse to sync every file with this name; it names no file itself."""
+    sync = os.fsync
+
+    def refuse(fd: int) -> None:
+        if name in Path(f"/proc/self/fd/{fd}").readlink().name:
+            raise OSError(number, os.strerror(number))
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
+def test_a_score_that_cannot_be_written(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """The verdict is printed and sets the exit code; a warning names the file that is not there."""
-
-    def refuse(path: Path, _data: bytes) -> NoReturn:
-        beside = str(path.with_name(f".{path.name}.17.tmp"))
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), beside)
-
-    monkeypatch.setattr(results, "write_synced", refuse)
+    _fails(monkeypatch, number, "score.json")
     done = _scored(finished)
     assert "Verdict: REFUTED" in done.out
-    assert "Warning: runs/x/1/score.json: could not be written: Read-only file" in done.err
+    assert f"Warning: runs/x/1/score.json: could not be written: {os.strerror(number)}" in done.err
     assert "Files:" not in done.err
     as_json = _scored(finished, "--json")
     assert as_json.json["verdict"] == "REFUTED"
     assert "Warning: runs/x/1/score.json" in as_json.err
+    assert not (finished / "runs/x/1/score.json").exists()
+    assert not list((finished / "runs/x/1").glob("*.tmp"))
 
 
-def test_a_full_disk(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system names no file, the warning names both that it can have been."""
-
-    def full(*_: object) -> NoReturn:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(results, "remember", full)
+def test_a_ledger_that_cannot_be_written(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk the ledger is named, and ends with a whole line as before."""
+    _fails(monkeypatch, errno.ENOSPC, "ledger.jsonl")
+    before = (finished / "registrations/ledger.jsonl").read_bytes()
     done = _scored(finished)
-    assert "registrations/ledger.jsonl or runs/x/1/score.json: could not be written" in done.err
+    assert "Warning: registrations/ledger.jsonl: could not be written" in done.err
     assert "make room" in done.err.lower()
+    assert (finished / "registrations/ledger.jsonl").read_bytes() == before
 
 
 def test_a_fired_refuter_says_what_it_means(

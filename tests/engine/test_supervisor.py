@@ -125,6 +125,39 @@ def test_a_lost_heartbeat_is_found_before_the_deadline(tmp_path: Path) -> None:
 
 
 @pytest.mark.model
+@pytest.mark.parametrize(("deadline_s", "heartbeat_s", "given_up_s"), [(3, None, 3), (60, 2, 2)])
+def test_a_silent_worker_is_given_up_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+    deadline_s: float,
+    heartbeat_s: float | None,
+    given_up_s: float,
+) -> None:
+    """Not before the registered time and within half a second of it, by a clock of its own."""
+    clock = 0.0
+
+    class Silent:
+        """A connection on which nothing ever comes, and on which waiting takes its time."""
+
+        def poll(self, tick: float) -> bool:
+            nonlocal clock
+            clock += max(tick, 0.01)
+            return False
+
+        def close(self) -> None:
+            """See `Connection`."""
+
+    monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda: clock))
+    client = WorkerClient()
+    try:
+        monkeypatch.setattr(client, "_connection", Silent())
+        monkeypatch.setattr(client, "_beats", lambda: 7)
+        with pytest.raises(WorkerSilentError):
+            client._await(deadline_s, heartbeat_s)
+        assert given_up_s <= clock <= given_up_s + 0.5
+    finally:
+        client.kill()
+
+
 def test_a_working_worker_has_a_heartbeat(tmp_path: Path) -> None:
     """The counter in the shared page moves many times during one call."""
     with backend(tmp_path) as one:

@@ -16,6 +16,7 @@ from prereg_judge.registration.draft import DraftValues, render
 from prereg_judge.registration.load import placeholder_in, read_registration
 from prereg_judge.registration.schema import Registration
 from prereg_judge.strict_yaml import load
+from prereg_judge.wording import control_character
 
 FULL = DraftValues(
     id="x", title="Is it so?", judge="judge/a.yaml", sentinel="s.jsonl", gguf="m.gguf",
@@ -35,11 +36,11 @@ ODD = [
 def test_odd_text_comes_back_as_it_went_in(text: str) -> None:
     """Text that YAML would take for something else is quoted, wherever it stands."""
     bands = [{"id": "b", "metric": "m", "kind": f"{text}x", "between": [1, 2]}]
-    values = dataclasses.replace(FULL, title=f"x{text}", notes=text, real=f"{text}.",
+    values = dataclasses.replace(FULL, seen=f"x{text}", notes=text, real=f"{text}.",
                                  bands=bands, template_args={"k": text})  # fmt: skip
     model = read_registration(render(values).encode(), shown="d.yaml").model
     nfc = unicodedata.normalize("NFC", text)
-    assert (model.title, model.notes, model.items.real) == (f"x{nfc}", nfc, f"{nfc}.")
+    assert (model.exposure.seen, model.notes, model.items.real) == (f"x{nfc}", nfc, f"{nfc}.")
     assert (model.bands[0].kind, model.model.template_args) == (f"{nfc}x", {"k": nfc})
 
 
@@ -122,7 +123,7 @@ _VALUES = st.builds(
     id=st.from_regex(r"[a-z0-9][a-z0-9-]{0,63}", fullmatch=True).filter(
         lambda s: placeholder_in(s) is None
     ),
-    title=_TEXT,
+    title=_TEXT.filter(lambda s: control_character(s) is None),
     judge=_TEXT,
     sentinel=_TEXT,
     real=st.none() | _TEXT,

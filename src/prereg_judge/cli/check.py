@@ -10,8 +10,10 @@ from prereg_judge.report.terminal import console
 
 
 def check(ident: Id, json_out: Json = False) -> None:
-    """Check a registration and all that it names; exit 2 with every problem if there are any.
+    """Check a registration and all that it names; exit 2 if there are problems.
 
+    In stages: the YAML; the judge, the items and the claims; the model and the prompts. The first
+    stage that finds problems names all of them.
     Reads the model's vocabulary (not its weights) to count the tokens of every prompt.
     """
     ws = workspace()

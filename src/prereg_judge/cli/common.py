@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,7 +42,6 @@ def print_json(value: Any) -> None:
     typer.echo(text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
-_BESIDE = re.compile(r"\.(?P<name>.+)\.\d+\.tmp")
 _SAFE = "what was recorded before this is safe"
 _REMEDIES = {
     errno.ENOSPC: f"make room on the disk and run the same command again; {_SAFE}",
@@ -59,16 +57,12 @@ _REMEDIES = {
 
 
 def os_problem(exc: OSError) -> Problem:
-    """What the operating system refused, as a problem that names the user's file.
-
-    A file that this tool writes beside another, or locks in its place, goes by the other's name.
-    """
+    """What the operating system refused, as a problem that names the user's file."""
     file = None
     if exc.filename is not None:
         path = Path(os.fsdecode(exc.filename))
-        match = _BESIDE.fullmatch(path.name)
-        name = match["name"] if match else path.name
-        file = str(path.with_name("ledger.jsonl" if name == ".ledger.lock" else name))
+        # Locked in the ledger's place.
+        file = str(path.with_name("ledger.jsonl") if path.name == ".ledger.lock" else path)
     remedy = _REMEDIES.get(exc.errno or 0, _SAFE)
     return Problem(exc.strerror or str(exc), file=file, remedy=remedy)
 

@@ -48,10 +48,7 @@ def score(
     else:
         console().print(render(result, everything=everything))
     if unwritten:
-        # A full disk names no file when a line is appended to the ledger or a file is synced.
-        ledger, folder = ws.shown(ws.ledger), ws.shown(ws.run(result.id, result.run))
-        named = ws.shown(Path(unwritten.file)) if unwritten.file else None
-        file = named or f"{ledger} or {folder}/score.json"
+        file = ws.shown(Path(unwritten.file or ws.run(result.id, result.run)))
         problem = replace(unwritten, what=f"could not be written: {unwritten.what}", file=file)
         say(f"Warning: {problem}")
     elif not json_out:

@@ -46,9 +46,7 @@ def as_json(found: Standing) -> dict[str, Any]:
 
 def ended_of(run: RunStanding) -> str:
     """How a run stands in a word or two; what can no longer be read is not a verdict."""
-    if run.done is None and run.entry.state in ("complete", "stopped"):
-        return f"INVALID (was {run.entry.ended})"
-    return run.entry.ended
+    return run.entry.told(changed=run.done is None and run.entry.state in ("complete", "stopped"))
 
 
 def runs_table(found: Standing) -> Table:
@@ -107,8 +105,8 @@ def show(ident: Id, json_out: Json = False) -> None:
         told = _lock_json(ws.shown(ws.lock(ident)), *locked)
         out.print("\nLocked (SHA-256, role, file)", style="bold")
         for line in ({**told, "role": "lock"}, *told["files"]):  # not a table: it would cut them
-            text = f"  {line['sha256']}  {line['role']:<14}  {line['file']}"
-            out.print(text, markup=False, soft_wrap=True)
+            row = f"  {line['sha256']}  {line['role']:<14}  {line['file']}"
+            out.print(row, markup=False, soft_wrap=True)
     out.print(f"State: {found.state}" + (f", at {found.locked_at}" if found.locked_at else ""))
     for problem in found.problems:
         out.print(f"  {escape(problem)}", soft_wrap=True)

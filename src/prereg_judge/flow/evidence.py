@@ -16,7 +16,7 @@ from prereg_judge.flow.locking import Locked, ledger_of
 from prereg_judge.flow.views import call_view
 from prereg_judge.judge import read_reply
 from prereg_judge.ledger.book import RunEntry
-from prereg_judge.record.run import PlanLine, Record, check_against_plan, read_plan, read_record
+from prereg_judge.record.run import Record, check_against_plan, read_plan, read_record
 from prereg_judge.stopping import stop_state
 from prereg_judge.workspace import Workspace
 
@@ -55,24 +55,62 @@ def refuse_unknown_runs(workspace: Workspace, ident: str, entries: Sequence[RunE
         for name in found
         if name not in known and ((folder / name) / "attempts.jsonl").exists()
     ]
-    if problems:
-        raise IntegrityError(*problems)
+    raise_integrity(problems)
 
 
-def run_problems(locked: Locked, entry: RunEntry, record: Record, *, shown: str) -> list[Problem]:
-    """What differs between a run and what lock and ledger say of it; empty when nothing does.
+def verify_run(workspace: Workspace, locked: Locked, entry: RunEntry) -> Record:
+    """The record of a finished run that fits lock, plan, ledger and judge in everything.
 
-    The registration's copy, the lock's copy, the plan and (of a finished run) the manifest are
-    compared by hash. Every head of the record that the ledger noted when the run was resumed
-    must be in the record still: attempts made before cannot have been taken out.
+    Raises
+    ------
+    UsageError
+        If the run was given up.
+    IntegrityError
+        If it is incomplete, its folder is gone, or anything in it was changed.
     """
-    problems = _copy_problems(locked, entry, record.folder, shown)
-    noted = [e["head"] for e in locked.events if e["event"] == "run_resumed" and _is(entry, e)]
-    if not record.heads.issuperset(noted):
-        what = "attempts that the ledger knows of are gone: the record was cut or replaced"
-        problems.append(Problem(what, f"{shown}/attempts.jsonl", remedy="restore it"))
-    problems += _record_problems(locked, entry, record, shown)
-    return problems
+    ident = locked.lock.id
+    folder = workspace.run(ident, entry.number)
+    shown = workspace.shown(folder)
+    if not folder.is_dir():
+        raise IntegrityError(Problem("the run's folder is gone", shown, remedy="restore it"))
+    if entry.state == "aborted":
+        what = f"run {entry.number} was given up and is not scored: {entry.reason}"
+        raise UsageError(Problem(what, remedy=f"start another with `prereg run {ident}`"))
+    raise_integrity(_copy_problems(locked, entry, folder, shown))
+    record = read_record(folder, shown=shown)
+    retries = locked.inputs.model.protocol.hang.retries
+    waiting = check_against_plan(record, retries=retries, shown=shown)
+    if record.manifest is None or entry.state == "open":
+        total = locked.lock.derived.n_trials
+        what = f"run {entry.number} is incomplete: {len(waiting)} of {total} trials are not done"
+        if not waiting:
+            what = f"run {entry.number} is incomplete: its last lines are not written yet"
+        raise IntegrityError(Problem(what, shown, remedy=f"resume it with `prereg run {ident}`"))
+    if waiting and record.manifest["status"] == "complete":
+        what = f"the run says it is complete, and {len(waiting)} trials are not done"
+        raise IntegrityError(Problem(what, shown, found=", ".join(waiting[:3])))
+    raise_integrity(
+        [
+            *_record_problems(locked, entry, record, shown),
+            *_manifest_problems(workspace, locked, entry, record, shown),
+            *_plan_problems(locked, record, shown),
+            *_reply_problems(locked, record, shown),
+        ]
+    )
+    return record
+
+
+def verify_open(locked: Locked, entry: RunEntry, record: Record, *, shown: str) -> list[Problem]:
+    """What differs between an unfinished run and what lock and ledger say of it.
+
+    The registration's copy, the lock's copy and the plan are compared by hash. Every head of the
+    record that the ledger noted when the run was resumed must be in the record still: attempts
+    made before cannot have been taken out.
+    """
+    return [
+        *_copy_problems(locked, entry, record.folder, shown),
+        *_record_problems(locked, entry, record, shown),
+    ]
 
 
 def _copy_problems(locked: Locked, entry: RunEntry, folder: Path, shown: str) -> list[Problem]:
@@ -99,6 +137,10 @@ def _record_problems(locked: Locked, entry: RunEntry, record: Record, shown: str
     """What in the attempts cannot have been written by this run."""
     file = f"{shown}/attempts.jsonl"
     problems = []
+    noted = [e["head"] for e in locked.events if e["event"] == "run_resumed" and _is(entry, e)]
+    if not record.heads.issuperset(noted):
+        what = "attempts that the ledger knows of are gone: the record was cut or replaced"
+        problems.append(Problem(what, file, remedy="restore it"))
     headers = [n for n in record.notes if n.get("event") in ("run", "session")]
     here = (locked.lock.id, entry.number)
     if record.attempts and (
@@ -117,64 +159,18 @@ def _record_problems(locked: Locked, entry: RunEntry, record: Record, shown: str
     return problems[:20]
 
 
+def raise_integrity(problems: Sequence[Problem]) -> None:
+    """Raise `IntegrityError` with all problems, if there are any."""
+    if problems:
+        raise IntegrityError(*problems)
+
+
 def _is(entry: RunEntry, event: dict[str, object]) -> bool:
     return event["run"] == entry.number
 
 
 def _has(path: Path, sha256: str) -> bool:
     return path.is_file() and sha256_file(path) == sha256
-
-
-def verify_run(workspace: Workspace, locked: Locked, entry: RunEntry) -> Record:
-    """The record of a finished run that fits lock, plan, ledger and judge in everything.
-
-    Raises
-    ------
-    UsageError
-        If the run was given up.
-    IntegrityError
-        If it is incomplete, its folder is gone, or anything in it was changed.
-    """
-    ident = locked.lock.id
-    folder = workspace.run(ident, entry.number)
-    shown = workspace.shown(folder)
-    if not folder.is_dir():
-        raise IntegrityError(Problem("the run's folder is gone", shown, remedy="restore it"))
-    if problems := _copy_problems(locked, entry, folder, shown):
-        raise IntegrityError(*problems)
-    record = read_record(folder, shown=shown)
-    _check_run(workspace, locked, entry, record, shown)
-    return record
-
-
-def _check_run(
-    workspace: Workspace, locked: Locked, entry: RunEntry, record: Record, shown: str
-) -> None:
-    """Refuse a run that is incomplete or does not fit lock, plan, ledger and judge."""
-    ident = locked.lock.id
-    if entry.state == "aborted":
-        what = f"run {entry.number} was given up and is not scored: {entry.reason}"
-        raise UsageError(Problem(what, remedy=f"start another with `prereg run {ident}`"))
-    if record.manifest is None and entry.manifest is not None:
-        what = "the manifest of a finished run is missing"
-        raise IntegrityError(Problem(what, f"{shown}/manifest.json", remedy="restore it"))
-    retries = locked.inputs.model.protocol.hang.retries
-    waiting = check_against_plan(record, retries=retries, shown=shown)
-    if record.manifest is None or entry.state == "open":
-        total = locked.lock.derived.n_trials
-        what = f"run {entry.number} is incomplete: {len(waiting)} of {total} trials are not done"
-        if not waiting:
-            what = f"run {entry.number} is incomplete: its last lines are not written yet"
-        raise IntegrityError(Problem(what, shown, remedy=f"resume it with `prereg run {ident}`"))
-    if waiting and record.manifest["status"] == "complete":
-        what = f"the run says it is complete, and {len(waiting)} trials are not done"
-        raise IntegrityError(Problem(what, shown, found=", ".join(waiting[:3])))
-    problems = run_problems(locked, entry, record, shown=shown)
-    problems += _manifest_problems(workspace, locked, entry, record, shown)
-    problems += _plan_problems(locked, record, shown)
-    problems += _reply_problems(locked, record, shown)
-    if problems:
-        raise IntegrityError(*problems)
 
 
 def _manifest_problems(
@@ -199,12 +195,9 @@ def _manifest_problems(
 
 
 def _plan_problems(locked: Locked, record: Record, shown: str) -> list[Problem]:
-    def key(index: int, trial: str) -> tuple[int, str]:
-        return index, trial
-
-    planned = [key(t.index, t.key) for t in locked.inputs.plan()]
-    stored: list[PlanLine] = list(read_plan(record.folder, shown=shown))
-    if planned == [key(line.index, line.trial) for line in stored]:
+    planned = [(trial.index, trial.key) for trial in locked.inputs.plan()]
+    stored = [(line.index, line.trial) for line in read_plan(record.folder, shown=shown)]
+    if planned == stored:
         return []
     return [Problem("is not the plan of the locked registration", f"{shown}/plan.jsonl")]
 

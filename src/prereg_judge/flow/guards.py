@@ -10,12 +10,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from prereg_judge.canon import nfc
-from prereg_judge.complaints import shown
 from prereg_judge.errors import Problem
 from prereg_judge.items import Item, ItemSet
 from prereg_judge.judge import Judge, Message
 from prereg_judge.registration.load import Loaded
-from prereg_judge.wording import capped, control_character
+from prereg_judge.wording import capped
 from prereg_judge.words import SetRole
 
 MOST_TRIALS = 10_000_000
@@ -25,7 +24,7 @@ _REMEDY = "write it differently: the model would take it for the chat template's
 
 
 def plan_problems(loaded: Loaded, sets: Sequence[ItemSet]) -> list[Problem]:
-    """A title that cannot be shown, a plan too long to be meant, one file as both sets."""
+    """A plan too long to be meant, one file as both sets."""
     problems = []
 
     def problem(what: str, path: tuple[str, ...], found: str, remedy: str) -> None:
@@ -33,10 +32,6 @@ def plan_problems(loaded: Loaded, sets: Sequence[ItemSet]) -> list[Problem]:
         problems.append(Problem(what, loaded.shown, line, ".".join(path), found, remedy))
 
     model = loaded.model
-    control = control_character(model.title)
-    if control is not None:
-        what = f"holds the control character {control}"
-        problem(what, ("title",), shown(model.title), "write visible characters")
     rows = sum(len(s.items) for s in sets)
     orders, passes = len(model.protocol.orders), model.protocol.passes
     trials = rows * orders * passes

@@ -10,6 +10,7 @@ from prereg_judge import __version__
 from prereg_judge.canon import canonical_json
 from prereg_judge.chain import write_synced
 from prereg_judge.flow.scoring import Scored, remember
+from prereg_judge.ledger.book import RunEntry
 from prereg_judge.plan import trial_key
 from prereg_judge.registration.lock import tool_source_sha256
 from prereg_judge.report.files import (
@@ -37,7 +38,7 @@ def result_of(scored: Scored) -> Result:
         runs=tuple(
             RunLine(
                 r.number,
-                _ended(scored, r.number, r.ended),
+                _ended(scored, r),
                 r.started_at,
                 r.resumed,
                 scored.faults.get(r.number) == "gone",
@@ -61,10 +62,10 @@ def result_of(scored: Scored) -> Result:
     )
 
 
-def _ended(scored: Scored, number: int, ended: str) -> str:
-    if number == scored.number:
+def _ended(scored: Scored, entry: RunEntry) -> str:
+    if entry.number == scored.number:
         return scored.verdict.word
-    return f"INVALID (was {ended})" if scored.faults.get(number) == "changed" else ended
+    return entry.told(changed=scored.faults.get(entry.number) == "changed")
 
 
 def _facts(scored: Scored) -> dict[str, str]:

@@ -20,7 +20,7 @@ from prereg_judge.engine.supervisor import Limits, LlamaBackend, attempts
 from prereg_judge.errors import IntegrityError, Problem, UsageError
 from prereg_judge.flow.calls import attempt_line, decoding_of, seed_for
 from prereg_judge.flow.environment import environment
-from prereg_judge.flow.evidence import run_problems
+from prereg_judge.flow.evidence import verify_open
 from prereg_judge.flow.locking import (
     Locked,
     check_derived,
@@ -233,7 +233,7 @@ class _Run:
             folder = self.workspace.run(self.ident, entry.number)
             shown = self.workspace.shown(folder)
             record = read_record(folder, shown=shown)
-            problems = run_problems(self.locked, entry, record, shown=shown)
+            problems = verify_open(self.locked, entry, record, shown=shown)
             prompts = folder / "prompts.jsonl"
             if not prompts.is_file() or prompts.read_bytes() != lines_data(self._prompts()):
                 problems.append(

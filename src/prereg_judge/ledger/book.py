@@ -106,6 +106,10 @@ class RunEntry:
             return "unfinished"
         return self.verdict or "not scored"
 
+    def told(self, *, changed: bool) -> str:
+        """How it ended, as lists show it: what was changed since is no verdict any more."""
+        return f"INVALID (was {self.ended})" if changed else self.ended
+
 
 def run_entries(events: list[Event]) -> list[RunEntry]:
     """The runs of one registration, from its events, by number."""

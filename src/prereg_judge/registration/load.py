@@ -19,7 +19,7 @@ from prereg_judge.registration.claims import Claims
 from prereg_judge.registration.friendly import schema_problems
 from prereg_judge.registration.schema import CLAIM_SECTIONS, Registration, to_claims
 from prereg_judge.strict_yaml import Document, YamlPath, parse, path_text
-from prereg_judge.wording import mark_in
+from prereg_judge.wording import control_character, mark_in
 from prereg_judge.wording import placeholder_in as placeholder_in  # it is looked for here
 
 # Texts in which blank is as good as unfilled.
@@ -121,14 +121,17 @@ def _placeholders(document: Document, file: str) -> list[Problem]:
     problems = []
     for path, text in _texts(document.data):
         what = None
+        remedy = "write what you mean before looking at any result"
         mark = mark_in(text) if path[-1] in _GIVEN_NAMES else placeholder_in(text)
-        if mark is not None:
+        control = control_character(text) if path == ("title",) else None
+        if control is not None:
+            what, remedy = f"holds the control character {control}", "write visible characters"
+        elif mark is not None:
             what = f"still holds the placeholder {mark}"
         elif path[-1:] and path[-1] in _SENTENCES and not text.strip():
             what = "is empty"
         if what:
             line, where = document.line_of(path), path_text(path)
-            remedy = "write what you mean before looking at any result"
             problems.append(Problem(what, file, line, where, _shown(text), remedy))
     return problems
 

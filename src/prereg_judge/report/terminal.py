@@ -102,15 +102,8 @@ def history(run: int, runs: Sequence[RunLine]) -> str:
 def verdict_text(verdict: Verdict, run: int, runs: Sequence[RunLine]) -> Text:
     """The last line: the word, which run, and why."""
     text = Text("Verdict: ") + outcome_text(verdict.word) + Text(f"  ({history(run, runs)})")
-    # A refuter's word says nothing without what was registered to follow from it.
-    meant = {
-        f"{o.kind} {o.id}: {o.outcome}": o.registered
-        for o in verdict.outcomes
-        if o.kind == "refuter" and o.outcome == "fired"
-    }
     for reason in verdict.reasons:
-        more = f" ({meant[reason]})" if reason in meant else ""
-        text += Text(visible(f"\n  because {reason}{more}"))
+        text += Text(visible(f"\n  because {reason}"))
     return text
 
 
