@@ -213,3 +213,27 @@ def test_a_whole_file_is_replaced_at_once(tmp_path: Path, monkeypatch: pytest.Mo
             write_synced(path, b"three")
     assert path.read_bytes() == b"two"
     assert [p.name for p in path.parent.iterdir()] == ["f"]
+
+
+def test_a_file_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk names no file, and the one beside is not the user's: the error names it."""
+    written, chain = tmp_path / "a.json", tmp_path / "b.jsonl"
+    write_synced(written, b"before")
+    writer = ChainWriter(chain, stamp={})
+    writer.append({"event": "one"})
+    before = chain.read_bytes()
+
+    def full(_fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as replaced:
+        write_synced(written, b"after")
+    with pytest.raises(OSError, match="No space left") as appended:
+        writer.append({"event": "two"})
+    writer.close()
+    assert (replaced.value.filename, appended.value.filename) == (str(written), str(chain))
+    assert (written.read_bytes(), chain.read_bytes()) == (b"before", before)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "b.jsonl"]

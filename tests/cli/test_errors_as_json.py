@@ -45,12 +45,12 @@ def test_a_wrong_command_line(args: tuple[str, ...], words: str, tmp_path: Path)
 
 
 def test_what_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the operating system names the user's file and a remedy."""
+    """An error of the operating system names its file and a remedy."""
     root = make_workspace(tmp_path / "w")
     assert new(root, "x").code == 0
 
     def refuse(*_: object) -> None:
-        file = str(root / "registrations/.x.lock.json.4711.tmp")
+        file = str(root / "registrations/x.lock.json")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file)
 
     monkeypatch.setattr(show_module, "standing", refuse)
@@ -60,10 +60,10 @@ def test_what_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [(".score.json.17.tmp", "score.json"), (".ledger.lock", "ledger.jsonl"), ("a.csv", "a.csv")],
+    [(".ledger.lock", "ledger.jsonl"), ("score.json", "score.json"), ("a.csv", "a.csv")],
 )
 def test_a_helping_file_goes_by_the_name_of_the_file_it_helps(name: str, shown: str) -> None:
-    """The file beside the one to be written, and the one that locks it, are not the user's."""
+    """The file that locks the ledger is not the user's; `chain` sees to the one beside a file."""
     problem = os_problem(PermissionError(errno.EACCES, "Permission denied", f"w/{name}"))
     assert (problem.file, problem.what) == (f"w/{shown}", "Permission denied")
     assert "permissions" in (problem.remedy or "")

@@ -224,7 +224,9 @@ def test_the_seeded_pair_is_refuted(seeded: Done) -> None:
     """72 of 72 agree and the refuter fires: REFUTED, with the note on what a repeat can show."""
     assert seeded.code == 3
     score = seeded.json
-    assert (score["verdict"], score["reasons"]) == ("REFUTED", ["refuter deterministic: fired"])
+    fired = "sentinel.agreement.count = 72: the wire is deterministic"
+    assert score["verdict"] == "REFUTED"
+    assert score["reasons"] == [f"refuter deterministic: fired ({fired})"]
     assert number(score, "sentinel.agreement.count") == (72, 72)
     assert outcomes(score)["agree"] == "missed high"
     assert outcomes(score)["unstable"] == "silent"
