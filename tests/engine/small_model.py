@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import functools
+import json
 import struct
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import llama_cpp as lib
-
-from prereg_judge.engine.llama import Model, Session
-from prereg_judge.engine.protocol import Constraint, Decoding, ModelSpec
+from prereg_judge.engine.llama import Model
+from prereg_judge.engine.protocol import (
+    Call,
+    Constraint,
+    ModelSpec,
+    Reply,
+    SessionSettings,
+    Thinking,
+)
+from prereg_judge.engine.session import Session
+from prereg_judge.shaping import Decoding
 from support import model_path
 
 PATH = model_path()
@@ -65,11 +74,67 @@ def session(
     decoding: Decoding = FREE,
     max_tokens: int = 16,
     n_batch: int = 512,
+    parallel: int = 1,
+    labels: Sequence[str] = (),
+    thinking: Thinking | None = None,
 ) -> Session:
-    """A fresh session, whose context is freed when nothing refers to it any more."""
-    one = Session(model(n_batch), constraint, decoding=decoding, max_tokens=max_tokens)
-    weakref.finalize(one, lib.llama_free, one._ctx).atexit = False
+    """A fresh session, whose context is freed when nothing refers to it any more.
+
+    With `labels`, it chooses among them (`constraint` allows the same); else it generates.
+    """
+    settings = SessionSettings(
+        constraint,
+        decoding,
+        max_tokens,
+        "choice" if labels else "generate",
+        parallel,
+        thinking,
+        {label: whole_reply(constraint, label) for label in labels},
+    )
+    one = Session(model(n_batch), settings)
+    weakref.finalize(one, one.sequences.close).atexit = False
     return one
+
+
+def whole_reply(constraint: Constraint, label: str) -> str:
+    """The reply that says `label`, under a constraint that leaves nothing else open."""
+    value = {"verdict": label} if "properties" in constraint.schema else label
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def among(*labels: str) -> Constraint:
+    """A bare string out of these: only a quote is forced before it."""
+    return Constraint({"type": "string", "enum": list(labels)}, ",", ":")
+
+
+def answer(one: Session, call: Call) -> Reply:
+    """The reply to one call that is made alone."""
+    (reply,) = one.run([call])
+    return reply
+
+
+def call(text: str, *, seed: int | None = 1, cuts: tuple[int, ...] | None = None) -> Call:
+    """A call about `text`, cut where the shared beginning ends unless told otherwise."""
+    return Call(text, prompt(text), (shared(),) if cuts is None else cuts, seed)
+
+
+def long_call(text: str, *, seed: int | None = 1, cuts: tuple[int, ...] | None = None) -> Call:
+    """A call with a long shared beginning, cut where that ends unless told otherwise."""
+    n = len(vocabulary().tokenize(BEGINNING + FILLER))
+    return Call(text, prompt(FILLER + text), (n,) if cuts is None else cuts, seed)
+
+
+def numbers(reply: Reply) -> tuple[Any, ...]:
+    """What must be equal to the last bit when a trial is repeated."""
+    return (
+        reply.text,
+        reply.tokens,
+        reply.finish,
+        reply.n_sampled,
+        reply.allowed_mass,
+        reply.thought,
+        reply.nodes,
+    )
 
 
 def prompt(text: str) -> tuple[int, ...]:
@@ -101,7 +166,9 @@ _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _STRING, _ARRAY = 8, 9
 
 
-class _Reader:
+class GgufReader:
+    """Reads the head of a GGUF file, value by value."""
+
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
@@ -131,7 +198,7 @@ class _Reader:
 
 def tensors(data: bytes) -> dict[str, Tensor]:
     """The tensors of a GGUF file (version 3, alignment 32), by name."""
-    reader = _Reader(data)
+    reader = GgufReader(data)
     assert reader.number("I") == int.from_bytes(b"GGUF", "little")
     assert reader.number("I") == 3
     n_tensors, n_keys = reader.number("Q"), reader.number("Q")

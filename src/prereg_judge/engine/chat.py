@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import jinja2
@@ -64,9 +65,9 @@ def render_prompt(
             )
         )
     if settings.fold_system:
-        messages = _fold(messages)
+        messages = folded(messages)
     try:
-        template = _environment(facts, settings).from_string(facts.chat_template)
+        template = _template(facts.chat_template, facts.path, settings.date)
         with time_limit():
             return template.render(
                 messages=list(messages),
@@ -86,13 +87,16 @@ def render_prompt(
         raise EngineError(Problem(what, file=facts.path)) from exc
 
 
-def _environment(facts: ModelFacts, settings: TemplateSettings) -> jinja2.Environment:
+@lru_cache(maxsize=4)
+def _template(text: str, file: str, day: date | None) -> jinja2.Template:
+    """A model's template, compiled once: that takes far longer than to render a prompt."""
+
     def strftime_now(pattern: str) -> str:
-        if settings.date is None:
+        if day is None:
             remedy = "set `model.template_date` in the registration"
             what = "the model's chat template prints today's date, so prompts would change daily"
-            raise EngineError(Problem(what, file=facts.path, remedy=remedy))
-        return settings.date.strftime(pattern)
+            raise EngineError(Problem(what, file=file, remedy=remedy))
+        return day.strftime(pattern)
 
     def raise_exception(message: str) -> NoReturn:
         raise _TemplateRefusesError(message)
@@ -101,14 +105,15 @@ def _environment(facts: ModelFacts, settings: TemplateSettings) -> jinja2.Enviro
     env.filters["tojson"] = _tojson  # jinja's own escapes for HTML
     env.globals["strftime_now"] = strftime_now
     env.globals["raise_exception"] = raise_exception
-    return env
+    return env.from_string(text)
 
 
 def _tojson(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-def _fold(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def folded(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Messages with the system text put at the head of the first user turn."""
     system = "\n\n".join(m["content"] for m in messages if m["role"] == "system")
     rest = [dict(m) for m in messages if m["role"] != "system"]
     if system and rest:

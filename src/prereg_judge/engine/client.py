@@ -15,7 +15,10 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -24,18 +27,19 @@ from prereg_judge.errors import EngineError, Problem
 
 _TICK_S = 0.2
 _LONGEST_TICK_S = 1.0
+_END_S = 30.0
 _LOG_TAIL = 400
 
 
-def _environment() -> dict[str, str]:
-    """A worker's environment: this process's, and what llama.cpp needs to behave beside others."""
+def library_environment() -> dict[str, str]:
+    """What llama.cpp needs to behave beside others, as far as this process does not say it."""
     # ggml's abort handler would otherwise start a debugger to print a backtrace.
-    env = {"GGML_NO_BACKTRACE": "1", "PYTHONUNBUFFERED": "1"}
+    env = {"GGML_NO_BACKTRACE": "1"}
     if "OMP_WAIT_POLICY" not in os.environ:
         # Threads that wait for others spin, by default for so long that one busy core makes every
         # call many times slower. This few spins cost nothing on a quiet machine.
         env["GOMP_SPINCOUNT"] = "1000"
-    return {**env, **os.environ}
+    return {name: value for name, value in env.items() if name not in os.environ}
 
 
 class WorkerDiedError(Exception):
@@ -58,9 +62,16 @@ class WorkerClient:
     log
         File to which the worker's own output (llama.cpp's messages) is appended; None = a
         temporary file.
+    environment
+        Variables that the process has besides, or instead of, this process's own.
     """
 
-    def __init__(self, *, log: Path | None = None) -> None:
+    module = f"{__package__}.worker"  # what the process runs
+
+    def __init__(
+        self, *, log: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._ending = threading.Lock()
         ours, theirs = socket.socketpair()
         self._log = log
         self._log_stream = log.open("ab") if log else tempfile.TemporaryFile()  # noqa: SIM115
@@ -72,12 +83,16 @@ class WorkerClient:
         self._log_start = self._log_stream.tell()
         self.process = subprocess.Popen(
             # -P: a file in the working directory must not take a library's place.
-            [sys.executable, "-P", "-m", f"{__package__}.worker", *map(str, fds), str(os.getpid())],
+            [sys.executable, "-P", "-m", self.module, *map(str, fds), str(os.getpid())],
             pass_fds=fds,
             stdin=subprocess.DEVNULL,
             stdout=self._log_stream,
             stderr=self._log_stream,
-            env=_environment(),
+            env={
+                **{"PYTHONUNBUFFERED": "1", **os.environ},
+                **library_environment(),
+                **(environment or {}),
+            },
         )
         theirs.close()
         self._socket = ours
@@ -87,6 +102,11 @@ class WorkerClient:
     def pid(self) -> int:
         """Process id of the worker."""
         return self.process.pid
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        return f"worker {self.pid}"
 
     @property
     def alive(self) -> bool:
@@ -177,12 +197,20 @@ class WorkerClient:
         return lines[-1] if lines else ""
 
     def kill(self) -> None:
-        """End the worker at once (also one that is stopped) and free what it held."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self._connection.close()
-        self._socket.close()
-        self._page.close()
-        self._beat_file.close()
-        self._log_stream.close()
+        """End the worker at once (also one that is stopped) and free what it held.
+
+        May be called again, and from two threads at once: by the one that closes a backend, and
+        by the one that waits for the worker and finds it dead.
+        """
+        with self._ending:
+            if self.process.poll() is None:
+                self.process.kill()
+                # One that waits for a device inside the kernel ends only when that lets it go; a
+                # stuck driver must not hold up the command too.
+                with suppress(subprocess.TimeoutExpired):
+                    self.process.wait(timeout=_END_S)
+            self._connection.close()
+            self._socket.close()
+            self._page.close()
+            self._beat_file.close()
+            self._log_stream.close()

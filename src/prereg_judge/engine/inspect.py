@@ -15,6 +15,7 @@ from prereg_judge.engine.protocol import Constraint, ModelFacts, ModelSpec
 from prereg_judge.errors import EngineError, Problem
 
 _TIMEOUT_S = 300.0
+_AT_ONCE = 256  # texts in one message
 
 
 @dataclass
@@ -37,8 +38,12 @@ class Inspector:
         return ModelFacts(**{**told, "control_texts": tuple(told["control_texts"])})
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of rendered prompts."""
-        ids: list[list[int]] = self._ask({"op": "tokenize", "texts": list(texts)})
+        """Token ids of rendered prompts; equal ids are one object, so that many fit in memory."""
+        one: dict[int, int] = {}
+        ids: list[list[int]] = []
+        for start in range(0, len(texts), _AT_ONCE):
+            asked = {"op": "tokenize", "texts": list(texts[start : start + _AT_ONCE])}
+            ids += [[one.setdefault(t, t) for t in found] for found in self._ask(asked)]
         return ids
 
     def respell(self, texts: Sequence[str]) -> list[str]:
@@ -66,6 +71,21 @@ def inspecting(path: str) -> Iterator[Inspector]:
         spec = ModelSpec(path, n_ctx=0, n_gpu_layers=0, weights=False)
         inspector._ask({"op": "load", "spec": asdict(spec)})
         yield inspector
+    finally:
+        client.kill()
+
+
+def compiled(constraint: Constraint) -> str:
+    """A constraint's grammar, compiled in a child process that has no model.
+
+    Raises
+    ------
+    EngineError
+        If it cannot be expressed.
+    """
+    client = WorkerClient()
+    try:
+        return Inspector(client, "output schema").compile(constraint)
     finally:
         client.kill()
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-Finish = Literal["complete", "cap"]
-FailureReason = Literal["hang", "crash"]
+from prereg_judge.choices import Node
+from prereg_judge.shaping import Decoding
+
+# `cap`: the token cap came first; `runaway`: it came while the reply repeated itself;
+# `thinking_cap`: the thinking before the reply reached its own cap; `no_answer`: the model ended
+# its turn while thinking.
+Finish = Literal["complete", "cap", "runaway", "thinking_cap", "no_answer"]
+FailureReason = Literal["hang", "crash", "http", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -39,23 +45,44 @@ class ModelSpec:
 
 
 @dataclass(frozen=True)
-class Decoding:
-    """How a token is drawn from the logits; see `sampling` for the order of the steps."""
-
-    mode: Literal["sampled", "seeded", "greedy"]
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-
-
-@dataclass(frozen=True)
 class Constraint:
     """What a reply must look like: a JSON schema and the separators of its serialisation."""
 
     schema: Mapping[str, Any]
     item_separator: str
     key_separator: str
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """Free text before the reply: how it starts and ends, and its own cap in tokens."""
+
+    start: str
+    end: str
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """How a session answers.
+
+    Attributes
+    ----------
+    path
+        `generate` writes the reply token by token; `choice` scores the closed alternatives.
+    parallel
+        Sequences, and so calls in a group.
+    texts
+        For `choice`: each verdict's whole reply.
+    """
+
+    constraint: Constraint
+    decoding: Decoding
+    max_tokens: int
+    path: Literal["generate", "choice"] = "generate"
+    parallel: int = 1
+    thinking: Thinking | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,12 +101,19 @@ class Call:
         by the plan, so a trial's numbers do not depend on what was called before it.
     seed
         Seed of the draws; None for greedy decoding.
+    group
+        Calls in succession with the same number are answered together, as the plan says; None =
+        alone.
+    messages
+        The chat messages, for servers, which render their own template.
     """
 
     key: str
     tokens: tuple[int, ...]
     cuts: tuple[int, ...]
     seed: int | None
+    group: int | None = None
+    messages: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +127,7 @@ class Reply:
     tokens
         Its token ids, forced ones included.
     finish
-        `complete`, or `cap` where the token cap came first.
+        `complete`, or why it is not.
     n_prompt, n_reused, n_forced, n_sampled
         Prompt tokens; those of them already in memory; reply tokens that the schema left no
         choice about; reply tokens that were drawn.
@@ -103,6 +137,12 @@ class Reply:
         judge was forced against its will.
     seconds
         Time in the worker.
+    thought, n_thought
+        Thinking before the reply, where the session has any, and its tokens.
+    probabilities
+        For `choice`: the probability with which each verdict was drawn; sums to 1.
+    nodes
+        For `choice`: what was compared, first position first.
     """
 
     text: str
@@ -114,6 +154,10 @@ class Reply:
     n_sampled: int
     allowed_mass: float | None
     seconds: float
+    thought: str | None = None
+    n_thought: int = 0
+    probabilities: Mapping[str, float] | None = None
+    nodes: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -156,14 +200,41 @@ class ModelFacts:
         return self.description.split()[-1] if self.description else "unknown"
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What came of a call, and the keys of the calls that were answered together with it."""
+
+    call: Call
+    result: Reply | Failure
+    together: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GroupLost:
+    """A group that hung or crashed as a whole; its calls are made again one by one.
+
+    None of them is charged with it: which was at fault shows when they are made alone, if then.
+    """
+
+    keys: tuple[str, ...]
+    reason: FailureReason
+    detail: str
+    seconds: float
+
+
 class Backend(Protocol):
-    """Answers calls one after the other, whatever happens to the process that makes them."""
+    """Answers calls as they come, in the order and concurrency that suit it."""
 
     def start_pass(self) -> None:
         """Begin a pass from a cleared memory."""
 
-    def attempt(self, call: Call) -> Reply | Failure:
-        """Make one call once; a hang or a crash is a `Failure`, not an exception."""
+    def stream(self, calls: Iterator[Call]) -> Iterator[Answer | GroupLost]:
+        """Take calls as capacity allows and give back each with what came of it.
+
+        Every call taken is given back exactly once. `calls` is asked again after each answer
+        even if it had ended, so that it can bring a retry of what failed. Closing the iterator
+        abandons what is in flight. A hang or a crash is a `Failure`, not an exception.
+        """
 
     def close(self) -> None:
-        """End the processes behind it."""
+        """End the processes and connections behind it."""

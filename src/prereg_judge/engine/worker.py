@@ -19,7 +19,8 @@ from dataclasses import asdict
 from multiprocessing.connection import Connection
 from typing import Any
 
-from prereg_judge.engine.protocol import Call, Constraint, Decoding, ModelSpec
+from prereg_judge.engine.protocol import Constraint, ModelSpec
+from prereg_judge.engine.wire import call_from, settings_from
 from prereg_judge.errors import EngineError
 
 _PR_SET_PDEATHSIG = 1
@@ -36,7 +37,7 @@ def main(argv: list[str]) -> int:
     def beat() -> None:
         counter.value += 1
 
-    server = _Server(beat)
+    server = Server(beat)
     while True:
         try:
             message = json.loads(connection.recv_bytes())
@@ -53,7 +54,7 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-class _Server:
+class Server:
     """Dispatches messages; keeps the model and the session between them."""
 
     def __init__(self, beat: Callable[[], None]) -> None:
@@ -70,7 +71,7 @@ class _Server:
             "compile": self._compile,
             "session": self._open_session,
             "clear": lambda _: self._session.clear(),
-            "call": self._call,
+            "run": self._run,
             "system": lambda _: _system(),
         }
 
@@ -84,6 +85,8 @@ class _Server:
             return {"refused": [asdict(p) for p in exc.problems]}
         except DecodeFaultError as exc:
             return {"fault": str(exc)}
+        except MemoryError:
+            return {"fault": "the worker has no memory left"}
         except Exception:
             return {"bug": traceback.format_exc()}
 
@@ -98,18 +101,15 @@ class _Server:
         return compile_constraint(Constraint(**message["constraint"]))
 
     def _open_session(self, message: dict[str, Any]) -> None:
-        from prereg_judge.engine.llama import Session
+        from prereg_judge.engine.session import Session
 
-        self._session = Session(
-            self._model,
-            Constraint(**message["constraint"]),
-            decoding=Decoding(**message["decoding"]),
-            max_tokens=message["max_tokens"],
-        )
+        if self._session is not None:
+            self._session.close()
+        self._session = Session(self._model, settings_from(message["settings"]))
 
-    def _call(self, message: dict[str, Any]) -> dict[str, Any]:
-        tokens, cuts = tuple(message["tokens"]), tuple(message["cuts"])
-        return asdict(self._session.call(Call(message["key"], tokens, cuts, message["seed"])))
+    def _run(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        calls = [call_from(values) for values in message["calls"]]
+        return [asdict(reply) for reply in self._session.run(calls)]
 
 
 def _system() -> dict[str, Any]:

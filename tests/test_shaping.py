@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from prereg_judge.engine.protocol import Decoding
-from prereg_judge.engine.sampling import allowed_mass, draw, shape, softmax
+from prereg_judge.shaping import Decoding, allowed_mass, draw, pick, shape, softmax
 
 Floats = NDArray[np.float64]
 
@@ -205,3 +204,51 @@ def test_allowed_mass_is_a_share_of_the_whole(logits: Floats, data: st.DataObjec
     assert mass == pytest.approx(expected, rel=1e-9, abs=1e-300)
     assert mass + allowed_mass(single, rest) == pytest.approx(1)
     assert allowed_mass(single, np.arange(len(logits))) == 1
+
+
+many = st.builds(
+    lambda seed, n, spread, step: (
+        np.round(np.random.default_rng(seed).normal(0, spread, n) / step) * step
+    ),
+    st.integers(0, 10**6),
+    st.integers(400, 3000),
+    st.sampled_from([0.01, 1.0, 4.0, 20.0]),
+    st.sampled_from([1e-9, 0.5, 3.0]),  # coarse steps make many equal logits
+)
+
+
+def ordered(logits: Floats, decoding: Decoding) -> list[int]:
+    """The kept tokens again, by ordering all of them."""
+    order = np.argsort(-logits, kind="stable")
+    weights = np.exp(logits - logits.max())
+    k = decoding.top_k or len(order)
+    mass = weights.sum() if k >= len(order) else np.cumsum(weights[order])[k - 1]
+    reached = np.cumsum(weights[order])
+    kept = []
+    for rank, token in enumerate(order.tolist()):
+        outside = rank > 0 and decoding.top_p < 1 and reached[rank - 1] >= decoding.top_p * mass
+        if rank >= k or outside:
+            break
+        if weights[token] >= decoding.min_p:
+            kept.append(token)
+    return sorted(kept)
+
+
+@given(many, settings, st.sampled_from([0, 1, 40, 600, 10**6]))
+def test_ordering_a_part_keeps_what_ordering_all_keeps(
+    logits: Floats, decoding: Decoding, top_k: int
+) -> None:
+    """Among thousands of tokens, with ties, exactly the same ones are kept."""
+    decoding = Decoding(
+        "sampled", decoding.temperature, top_k, decoding.top_p, decoding.min_p * 0.1
+    )
+    assume(decoding.temperature > 1)  # colder, and kept tokens can get a chance of exactly 0
+    assert np.flatnonzero(shape(logits, decoding)).tolist() == ordered(logits, decoding)
+
+
+@given(st.one_of(many, scores()), settings, st.integers(0, 2**32))
+def test_picking_is_drawing_from_the_shape(logits: Floats, decoding: Decoding, seed: int) -> None:
+    """The short way to a token gives the token that the long way gives, for every seed."""
+    one, other = np.random.default_rng(seed), np.random.default_rng(seed)
+    for _ in range(5):
+        assert pick(logits, decoding, one) == draw(shape(logits, decoding), other)
