@@ -124,6 +124,8 @@ def _place(error: ErrorDetails, data: Any) -> YamlPath:
             data = data[part]
         elif at == len(loc) - 1 and error["type"] == "missing" and isinstance(part, str):
             path.append(part)
+    if error["type"] == "prereg":
+        path += error.get("ctx", {}).get("at", [])
     if error["type"] == "union_tag_not_found" and isinstance(data, dict):
         path.append("mode")
     return tuple(path)
@@ -139,7 +141,8 @@ def _worded(
     if len(errors) > 1 and all(e["type"] in _TYPES for e in errors):
         return f"must be {' or '.join(_TYPES[e['type']] for e in errors)}", shown(value), None
     if kind == "prereg":
-        found = None if isinstance(value, dict) else shown(value)
+        hidden = isinstance(value, dict) or context.get("secret", False)
+        found = None if hidden else shown(value)
         return str(context["what"]), found, str(context["remedy"])
     if path[-1:] == ("between",) and kind in ("missing", "too_long", "tuple_type"):
         limits = _at(data, path)

@@ -12,7 +12,9 @@ DecodingMode = Literal["sampled", "seeded", "greedy"]
 # Why an attempt has no verdict.
 Unscored = Literal[
     "hang",  # no answer within the registered time
-    "runaway",  # the token cap was reached before the reply was complete
+    "cap",  # the token cap was reached before the reply was complete
+    "runaway",  # the same, by a reply that repeats itself
+    "thinking_cap",  # the thinking before the reply reached its own cap
     "crash",  # the worker died, or the model gave numbers that are not finite
     "unreadable",  # the reply is not the JSON that was asked for
     "off_menu",  # the reply names a verdict that is not on the list

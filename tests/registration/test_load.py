@@ -161,10 +161,17 @@ REFUSALS: list[tuple[str, str, str, str]] = [
     ("verdict: KEEP", "verdict: ' '", "predictions[0].verdict", "write the name"),
     ("orders: [ab]", "orders: [ab, ba]", "protocol.orders", "`ba` needs a pairwise judge"),
     ("orders: [ab]", "orders: []", "protocol.orders", "must be a list of orders"),
-    ("path: generate", "path: choice", "protocol.path", "not in this version"),
+    ("path: generate", "path: guess", "protocol.path", "must be 'generate' or 'choice'"),
+    ("  parallel: 1", "  arms: [{path: choice}, {}]\n  parallel: 1", "protocol.arms",
+     "belong to the study path-fidelity"),
+    ("  parallel: 1", "  thinking: {start: '', end: ' ', max_tokens: 9}\n  parallel: 1",
+     "protocol.thinking.end", "is empty"),
+    ("  path: generate", "  thinking: {start: '', end: x, max_tokens: 9}\n  path: choice",
+     "protocol.path", "writes nothing before the verdict"),
     ("prefix: shared", "prefix: some", "protocol.prefix", "must be 'shared' or 'whole'"),
-    ("parallel: 1", "parallel: 8", "protocol.parallel", "runs one sequence at a time"),
-    ("parallel: 1", "parallel: true", "protocol.parallel", "whole number 1"),
+    ("parallel: 1", "parallel: 0", "protocol.parallel", "at least 1"),
+    ("parallel: 1", "parallel: 257", "protocol.parallel", "at most 256"),
+    ("parallel: 1", "parallel: true", "protocol.parallel", "whole number"),
     ("temperature: 0.8, ", "", "protocol.decoding.temperature", "is missing"),
     ("temperature: 0.8", "temperature: 0", "protocol.decoding.temperature", "above 0"),
     ("top_p: 0.95", "top_p: 1.1", "protocol.decoding.top_p", "at most 1"),
@@ -401,7 +408,7 @@ def test_the_schema_accepts_the_example_and_refuses_what_the_loader_refuses() ->
     validator = jsonschema.Draft202012Validator(registration_json_schema())
     validator.check_schema(registration_json_schema())
     validator.validate(read(EXAMPLE).data)
-    for old, new in [("n_ctx: 4096", "n_ctx: 128"), ("parallel: 1", "parallel: 8"),
+    for old, new in [("n_ctx: 4096", "n_ctx: 128"), ("parallel: 1", "parallel: 0"),
                      ("judge: judge/", "jugde: judge/"), ("mode: sampled", "mode: greedy"),
                      ("orders: [ab]", "orders: [ba]")]:  # fmt: skip
         assert not validator.is_valid(load(changed(old, new), file="r").data), new

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from prereg_judge.choices import Node, verdict_probabilities
+from prereg_judge.shaping import Decoding
 from prereg_judge.study import self_agreement
 from prereg_judge.study.metric import Metric, MetricRef
 from prereg_judge.study.outcomes import (
     CallView,
+    Choice,
     EarlierRun,
     ItemView,
     Outcome,
@@ -84,3 +89,29 @@ def why(data: StudyInput, name: str, **params: object) -> str | None:
 
 # An earlier single pass that kept the first five rows.
 OLD = {"old": EarlierRun("old", 1, {("sentinel", f"i{i}", 1): K for i in range(5)})}
+
+
+def tree(*chances: float, leads: Sequence[str | int | None] | None = None) -> tuple[Node, ...]:
+    """One position whose tokens have these probabilities; they lead to DROP, KEEP, ..."""
+    to = tuple(leads) if leads is not None else (D, K, "C", "E")[: len(chances)]
+    logits = tuple(math.log(p) for p in chances)
+    return (Node("", 1.0, tuple(range(len(chances))), logits, to),)
+
+
+def choosing(
+    data: StudyInput,
+    trees: Sequence[Sequence[tuple[Node, ...] | None]],
+    *,
+    shaping: Decoding | None = None,
+) -> StudyInput:
+    """The same run with what each row and pass chose from; None where a trial chose from none."""
+    decoding = shaping or Decoding("sampled", 1.0)
+    choices = {
+        TrialKey("sentinel", f"i{i}", "ab", p): Choice(
+            nodes, verdict_probabilities(nodes, decoding, data.verdicts)
+        )
+        for i, row in enumerate(trees)
+        for p, nodes in enumerate(row, start=1)
+        if nodes is not None
+    }
+    return replace(data, choices=choices, shaping=decoding)

@@ -25,6 +25,10 @@ _INTRO = """\
 # Lines that begin with # are comments. Nothing here has a hidden default.
 """
 
+_SWITCH = "{enable_thinking: false}"
+_THINKING = "{start: <think>, end: </think>, max_tokens: 512}"
+_EXECUTOR = '{kind: local, workers: 2, devices: ["0", "1"]}'
+
 _BAND_NOTE = "Intervals in which metrics must lie, limits included; outside is FAIL. `expected`,"
 _BAND_NOTE += " your own guess, is optional: the lock then says how likely a pass is."
 _PREDICTION_NOTE = "Expectations: exactly one of at_least, at_most, between; `failed` is FAIL."
@@ -71,9 +75,13 @@ class DraftValues:
         As the keys of the file; at least one of `sentinel` and `real` is to be given.
     gguf, n_ctx, n_gpu_layers, n_threads, n_batch, load_timeout_s, template_date, template_args
         The keys under `model`; the last five are optional.
-    passes, path, prefix, decoding, max_tokens, hang
+    base_urls, served_model, api_key_env
+        The keys under `model` for a served one; with any base URL, those of a file are not used.
+    passes, path, prefix, decoding, max_tokens, parallel, hang
         Keys under `protocol`; `decoding` and `hang` are mappings, as `parse_decoding` and
         `parse_hang` give them.
+    arms
+        The two settings that path-fidelity compares, as `parse_arm` gives them.
     missing
         What a trial without a verdict does to the metrics.
     bands, predictions, refuters, stop, decisions
@@ -98,11 +106,16 @@ class DraftValues:
     load_timeout_s: float | None = None
     template_date: str | None = None
     template_args: Mapping[str, bool | int | str] | None = None
+    base_urls: Sequence[str] = ()
+    served_model: str | None = None
+    api_key_env: str | None = None
     passes: int | None = None
     path: str = "generate"
     prefix: str | None = None
     decoding: Mapping[str, Any] | None = None
     max_tokens: int | None = None
+    parallel: int = 1
+    arms: Sequence[Mapping[str, Any]] = ()
     hang: Mapping[str, Any] | None = None
     missing: str | None = None
     bands: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
@@ -213,6 +226,16 @@ def _model(values: DraftValues) -> str:
     def option(key: str, note: str, example: str) -> str:
         return _option(key, getattr(values, key), note, indent=2, example=example)
 
+    if values.base_urls:
+        return (
+            "# The model, served: it cannot be hashed; what the servers say of it is recorded.\n"
+            "model:\n  backend: openai\n"
+            + entry("base_urls", "Where the servers are; all serve the same model.")
+            + _entry("model", values.served_model, "Its name, as the servers list it.", indent=2)
+            + option("api_key_env", "Environment variable that holds the API key.", "JUDGE_KEY")
+            + option("load_timeout_s", "Seconds that becoming ready may take.", "300")
+            + option("template_args", "Further settings of the template.", _SWITCH)
+        )
     return (
         "# The model; its file is hashed at lock.\nmodel:\n"
         + entry("gguf", "Path of the GGUF file, or package:NAME/FILE.gguf.")
@@ -222,7 +245,7 @@ def _model(values: DraftValues) -> str:
         + option("n_batch", "Most tokens decoded in one call of the library.", "512")
         + option("load_timeout_s", "Seconds after which loading counts as failed.", "300")
         + option("template_date", "Date that the chat template is told.", '"2026-01-31"')
-        + option("template_args", "Further settings of the template.", "{enable_thinking: false}")
+        + option("template_args", "Further settings of the template.", _SWITCH)
     )
 
 
@@ -234,7 +257,7 @@ def _protocol(values: DraftValues) -> str:
         "# How every item is put to the judge.\nprotocol:\n"
         + entry("passes", "How many times the whole plan is run; 2 shows self-agreement.")
         + "  # Orders of presentation; ba needs a pairwise judge.\n  orders: [ab]\n"
-        + entry("path", "How the verdict is read: a grammar masks every token.")
+        + entry("path", "generate = a grammar masks every token; choice = one verdict is drawn.")
         + entry("prefix", "shared = a common beginning is read once; whole = every time.")
         + entry(
             "decoding",
@@ -242,12 +265,16 @@ def _protocol(values: DraftValues) -> str:
             "write a mapping, as {mode: greedy}",
         )
         + entry("max_tokens", "Longest reply in tokens.")
-        + "  # Sequences at once; 1 in this version.\n  parallel: 1\n"
+        + entry("parallel", "Calls at once; 1 = the strict wire.")
         + entry(
             "hang",
             "When a call counts as hung, and how often a failed call is made again.",
             "write a mapping, as {call_timeout_s: 120, retries: 1}",
         )
+        + _option("thinking", None, "Thinking before the reply.", indent=2, example=_THINKING)
+        + _arms(values)
+        + "\n"
+        + _option("executor", None, "Several workers, or a Ray cluster.", example=_EXECUTOR)
         + "\n# A trial without a verdict: disagree = counts as a disagreement; exclude = its row\n"
         + _entry(
             "missing",
@@ -256,6 +283,15 @@ def _protocol(values: DraftValues) -> str:
             hint="write disagree, exclude or undefined",
         )
     )
+
+
+def _arms(values: DraftValues) -> str:
+    if values.study != "path-fidelity" and not values.arms:
+        return ""
+    note = "  # The settings of each pass; what is left out is as above.\n"
+    gap = {"path": "TODO: generate or choice"}
+    arms = (*values.arms, *[gap] * (2 - len(values.arms)))
+    return f"{note}  arms:\n" + "".join(f"    - {flow(arm)}\n" for arm in arms)
 
 
 def _claims(name: str, claims: Sequence[Mapping[str, Any]]) -> str:

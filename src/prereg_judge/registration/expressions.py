@@ -31,7 +31,9 @@ _OPERATOR = re.compile(r"<=|>=|==|=(?!>)|<|>|in\b")
 _LIMIT = re.compile(r"\.ci_(?:low|high)\b")
 _NAMES = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _DOTS = re.compile(r"\.\.(?!\.)")  # 0...5 could mean two things
-_PARAMS = ("kind", "stratum", "verdict", "to", "pass", "from_run", "from_pass", "reason")
+_PARAMS = (
+    "kind", "stratum", "verdict", "to", "pass", "from_run", "from_pass", "reason", "temperature",
+)  # fmt: skip
 _WHOLE_PARAMS = {"pass", "from_pass"}
 _DRAWN = ("temperature", "top_k", "top_p", "min_p")
 _MODE_KEYS = {"sampled": _DRAWN, "seeded": ("seed", *_DRAWN), "greedy": ()}
@@ -44,6 +46,9 @@ _STOP_EXAMPLE = "calls.hangs >= 1 in 20 over 40"
 _DECISION_EXAMPLE = "sentinel.agreement.count < 50 => stop and report"
 _DECODING_EXAMPLE = "sampled,temperature=0.8,top_k=40,top_p=0.95,min_p=0.05"
 _HANG_EXAMPLE = "120s,retries=1,heartbeat=30s"
+_ARM_EXAMPLE = "path=choice,prefix=shared,parallel=4"
+_ARM_WORDS = ("path", "prefix")
+_ARM_NUMBERS = ("parallel", "n_gpu_layers", "n_threads", "n_batch")
 
 
 class _Scanner:
@@ -257,6 +262,29 @@ def parse_hang(text: str, *, option: str = "--hang") -> dict[str, Any]:
     return settings
 
 
+def parse_arm(text: str, *, option: str = "--arm") -> dict[str, Any]:
+    """`path=choice,prefix=shared,parallel=4` as one entry under `arms`; each key at most once."""
+    scan = _Scanner(text, option=option, example=_ARM_EXAMPLE)
+    settings: dict[str, Any] = {}
+    while True:
+        start = scan.at
+        key = scan.take(_NAME)
+        name = key.group() if key else ""
+        if name not in (*_ARM_WORDS, *_ARM_NUMBERS) or name in settings:
+            scan.at = start
+            scan.fail(f"expected one of {', '.join((*_ARM_WORDS, *_ARM_NUMBERS))}, each once")
+        if not scan.word("="):
+            scan.fail("expected `=`")
+        if name in _ARM_NUMBERS:
+            settings[name] = _number(scan)
+        else:
+            word = scan.take(_NAME)
+            settings[name] = word.group() if word else scan.fail("expected a word")
+        if not scan.word(","):
+            scan.end()
+            return settings
+
+
 def _given_id(scan: _Scanner) -> str | None:
     match = scan.take(_ID)
     return match.group(1) if match else None
@@ -302,6 +330,11 @@ def _metric(scan: _Scanner) -> dict[str, Any]:
         if key in _WHOLE_PARAMS and not isinstance(entry[key], int):
             scan.at = start
             scan.fail(f"`{key}` must be a whole number")
+        if key == "temperature":
+            if not _NUMBER.fullmatch(value):
+                scan.at = start
+                scan.fail("`temperature` must be a number")
+            entry[key] = float(value)
         if scan.word("]"):
             # A limit may stand behind the brackets, where people look for it.
             limit = scan.take(_LIMIT)
@@ -346,6 +379,16 @@ def _condition(scan: _Scanner) -> dict[str, Any]:
     if not how:
         return parts[0]
     return {"all" if how == "and" else "any": parts}
+
+
+def _number(scan: _Scanner) -> int:
+    """A whole number that may be below 0, as in `n_gpu_layers=-1`."""
+    start = scan.at
+    value = scan.number()
+    if not isinstance(value, int):
+        scan.at = start
+        scan.fail("expected a whole number")
+    return value
 
 
 def _whole(scan: _Scanner) -> int:

@@ -19,7 +19,7 @@ from prereg_judge.registration.claims import Claims
 from prereg_judge.registration.friendly import schema_problems
 from prereg_judge.registration.schema import CLAIM_SECTIONS, Registration, to_claims
 from prereg_judge.strict_yaml import Document, YamlPath, parse, path_text
-from prereg_judge.wording import control_character, mark_in
+from prereg_judge.wording import control_character, mark_in, opening_placeholder
 from prereg_judge.wording import placeholder_in as placeholder_in  # it is looked for here
 
 # Texts in which blank is as good as unfilled.
@@ -122,7 +122,10 @@ def _placeholders(document: Document, file: str) -> list[Problem]:
     for path, text in _texts(document.data):
         what = None
         remedy = "write what you mean before looking at any result"
-        mark = mark_in(text) if path[-1] in _GIVEN_NAMES else placeholder_in(text)
+        if path[:2] == ("protocol", "thinking"):
+            mark = opening_placeholder(text)  # <think> is meant
+        else:
+            mark = mark_in(text) if path[-1] in _GIVEN_NAMES else placeholder_in(text)
         control = control_character(text) if path == ("title",) else None
         if control is not None:
             what, remedy = f"holds the control character {control}", "write visible characters"

@@ -26,10 +26,20 @@ from prereg_judge.study.metric import Catalogue, MetricRef
 from prereg_judge.words import INFRASTRUCTURE, Unscored
 
 # Metrics whose n is every row that is asked about.
-_EVERY_ROW = {"agreement", "flips", "verdict", "ships.any", "ships.all", "ships.some", "ships.none"}
+_EVERY_ROW = {
+    "agreement", "fidelity", "flips", "verdict",
+    "ships.any", "ships.all", "ships.some", "ships.none",
+}  # fmt: skip
+# Of these, `verdict` says which rows are counted at all, by their first verdict.
+_BY_FIRST = {"flips", "fidelity"}
+# What the model gave, not counts of rows.
+_MEASURED = {"expected_agreement", "allowed_mass", "probability_change"}
 _FROM_EARLIER = {"flips_from", "flips_from_every", "stays_from"}
 # No call of this version ends so.
-_NEVER: frozenset[Unscored] = frozenset({"http", "too_long", "refused"})
+_NEVER: frozenset[Unscored] = frozenset({"too_long", "refused"})
+# How a reply that is written token by token can fail; one that is chosen is complete and on the
+# list.
+_WRITTEN: frozenset[Unscored] = frozenset({"cap", "runaway", "unreadable", "off_menu"})
 _MOST_LISTED = 5_000
 
 Pair = tuple[int, int]  # k out of n
@@ -45,6 +55,8 @@ def domain_of(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> Domain |
         return Domain(-math.inf if below else 0.0, math.inf, whole=False)
     if role_of(ref) is None:
         return _calls_domain(ref, facts)
+    if stem in _MEASURED:
+        return _measured(ref, stem, facts)
     pairs = _row_pairs(ref.base, facts)
     if pairs is not None:
         return Domain.listed(value_at(ref, k, n) for k, n in pairs)
@@ -73,7 +85,7 @@ def known_n(ref: MetricRef, facts: Facts) -> int | None:
     grouped = "kind" in params or "stratum" in params
     if stem in _FROM_EARLIER:
         return None if grouped else facts.given_earlier(role, params)
-    fixed = stem in _EVERY_ROW and not (stem == "flips" and "verdict" in params)
+    fixed = stem in _EVERY_ROW and not (stem in _BY_FIRST and "verdict" in params)
     return rows_counted(ref, facts) if fixed or stem in NEEDS_LABELS else None
 
 
@@ -127,6 +139,28 @@ def _range(ref: MetricRef, *, least_n: int, most_n: int, most_k: int) -> Domain:
     return Domain(value_at(ref, 0, most_n if rate else least_n), 1.0 if rate else most_n, False)
 
 
+def _measured(ref: MetricRef, stem: str, facts: Facts) -> Domain:
+    """What a metric of probabilities can be.
+
+    The expected agreement of P draws over V verdicts is least where all are equally likely:
+    V ** (1 - P) of the rows. That holds of passes that read alike, as those of one run do.
+    """
+    side = ref.name.removeprefix(ref.base.name)
+    if stem != "expected_agreement":
+        wide = stem == "probability_change" and side  # Student's t goes beyond 0 and 1
+        low = -math.inf if wide and side == ".ci_low" else 0.0
+        high = math.inf if wide and side == ".ci_high" else 1.0
+        return Domain(low, high, whole=False)
+    least = float(len(facts.verdicts)) ** (1 - max(facts.passes, 2))
+    rows = rows_counted(ref, facts)
+    if is_rate(ref.base.name):
+        return Domain(0.0 if side == ".ci_low" else least, 1.0, whole=False)
+    # Rows without a verdict are left out, unless then nothing has a value.
+    fewest = rows if facts.missing == "undefined" else 1
+    low = {"": fewest * least, ".ci_low": 0.0, ".ci_high": math.ceil(fewest * least)}[side]
+    return Domain(low, rows, whole=bool(side))
+
+
 def _calls_domain(ref: MetricRef, facts: Facts) -> Domain:
     """What a metric of calls can be."""
     trials, retries = facts.trials, facts.retries
@@ -135,6 +169,9 @@ def _calls_domain(ref: MetricRef, facts: Facts) -> Domain:
     match ref.base.name:
         case "calls.count":
             return Domain(least, most, whole=True)
+        case "calls.batches_lost":
+            # A resumed run makes a lost group again, so that it can be lost again.
+            return Domain(0, 0 if facts.parallel == 1 else math.inf, whole=True)
         case "calls.attempts_per_trial":
             return Domain.listed(float(n) for n in range(1, retries + 2))
         case "calls.unscored_trials":
@@ -153,9 +190,19 @@ def most_counted(ref: MetricRef, facts: Facts) -> int:
     if ref.name == "calls.retries":
         return trials * retries
     reason = count_reason(ref)
-    if reason in _NEVER:
+    if _never(reason, facts):
         return 0
     return trials if reason is not None and reason not in INFRASTRUCTURE else trials * (retries + 1)
+
+
+def _never(reason: str | None, facts: Facts) -> bool:
+    """Whether no call of the run can end for a reason."""
+    return (
+        reason in _NEVER
+        or (reason == "http" and not facts.server)
+        or (reason == "thinking_cap" and not facts.thinking)
+        or (reason in _WRITTEN and facts.chooses)
+    )
 
 
 def _counted_calls(ref: MetricRef, n: int, facts: Facts) -> Iterator[int]:

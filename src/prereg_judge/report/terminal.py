@@ -18,7 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from prereg_judge.report.files import Result, RunLine
-from prereg_judge.report.numbers import observed
+from prereg_judge.report.numbers import number, observed
+from prereg_judge.study.expected import AgreementCurve
 from prereg_judge.study.metric import Metric
 from prereg_judge.study.rows import TransitionTable
 from prereg_judge.verdict import ClaimOutcome, Verdict
@@ -71,8 +72,8 @@ def metrics_table(metrics: Sequence[Metric]) -> Table:
     return table
 
 
-def transition_table(shown: TransitionTable) -> RenderableType:
-    """First-pass verdicts (rows) against those of a later pass (columns)."""
+def transition_table(shown: TransitionTable, *, arms: Sequence[str] = ()) -> RenderableType:
+    """First-pass verdicts (rows) against those of a later pass (columns); with `arms`, of arms."""
     names = ["(no verdict)" if v is None else v for v in shown.verdicts]
     table = Table()
     table.add_column(f"n = {shown.n}")
@@ -80,8 +81,39 @@ def transition_table(shown: TransitionTable) -> RenderableType:
         table.add_column(escape(name), justify="right")
     for name, row in zip(names, shown.counts, strict=True):
         table.add_row(escape(name), *map(str, row))
-    title = f"{shown.set}: pass {shown.first} (down) against pass {shown.later} (across)"
+    word = "arm" if arms else "pass"
+    title = f"{shown.set}: {word} {shown.first} (down) against {word} {shown.later} (across)"
     return Group(Text(title, style="bold"), table)
+
+
+_ABREAST = 3  # temperatures beside each other in a row of the table
+
+
+def curve_table(curve: AgreementCurve) -> RenderableType:
+    """Expected agreement by temperature, the registered one marked; what it cannot show below."""
+    table = Table()
+    for _ in range(_ABREAST):
+        table.add_column("temperature", justify="right")
+        table.add_column("expected share and range")
+    cells = [
+        (
+            f"{p.temperature:g}" + (" *" if p.registered else ""),
+            f"{number(p.rate)} [{number(p.low)}, {number(p.high)}]"
+            + (f" n = {p.n}" if p.n < curve.n_rows else ""),
+        )
+        for p in curve.points
+    ]
+    depth = -(-len(cells) // _ABREAST)
+    for at in range(depth):
+        row = cells[at::depth]
+        table.add_row(*(text for cell in row for text in cell))
+    title = (
+        f"{curve.set}: expected agreement of {curve.draws} independent draws by temperature "
+        f"(n = {curve.n_rows}; range: {curve.level:.0%} of observed shares; * registered)"
+    )
+    lost = max(p.unfollowed for p in curve.points)
+    share = f" At most {lost:.2g} of a row's probability is left out so." if lost > 1e-6 else ""
+    return Group(Text(title, style="bold"), table, Text(curve.limits + share, style="dim"))
 
 
 def history(run: int, runs: Sequence[RunLine]) -> str:
@@ -107,9 +139,11 @@ def verdict_text(verdict: Verdict, run: int, runs: Sequence[RunLine]) -> Text:
     return text
 
 
-_SHOWN_BY_GROUP = {"agreement.rate"}
+_SHOWN_BY_GROUP = {"agreement.rate", "expected_agreement.rate", "fidelity.rate"}
 _SHOWN_CALLS = {"calls.count", "calls.seconds.median", "calls.hangs", "calls.crashes"}
-_SHOWN_CALLS |= {"calls.runaways", "calls.unscored"}
+_SHOWN_CALLS |= {"calls.runaways", "calls.caps", "calls.thinking_caps", "calls.unscored"}
+_SHOWN_CALLS |= {"calls.batches_lost"}
+_DULL_AT_ZERO = {"calls.caps", "calls.thinking_caps", "calls.batches_lost"}
 
 
 def standard_metrics(result: Result) -> list[Metric]:
@@ -128,7 +162,8 @@ def _is_standard(metric: Metric, shares: set[tuple[str, tuple[tuple[str, str], .
     if metric.undefined in ("no_labels", "no_items", "empty_denominator"):
         return False
     if role == "calls":
-        return metric.ref.name in _SHOWN_CALLS
+        dull = metric.ref.name in _DULL_AT_ZERO and not metric.value
+        return metric.ref.name in _SHOWN_CALLS and not dull
     if "kind" in params:
         return measure in _SHOWN_BY_GROUP
     stem = measure.removesuffix(".count")
@@ -149,7 +184,8 @@ def render(result: Result, *, everything: bool = False) -> RenderableType:
         Text(visible(result.title), style="bold"),
         Padding(heading, (0, 0, 1, 0)),
         metrics_table(metrics),
-        *(transition_table(t) for t in result.tables),
+        *(transition_table(t, arms=result.arms) for t in result.tables),
+        *(curve_table(c) for c in result.curves),
         claims_table(result.verdict.outcomes),
         *(Text(f"Note: {visible(note)}") for note in result.notes),
         verdict_text(result.verdict, result.run, result.runs),

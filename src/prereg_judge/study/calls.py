@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from prereg_judge.stats.location import mean_interval, median_interval
@@ -22,7 +22,9 @@ from prereg_judge.words import UNSCORED, Unscored
 _REASONS: dict[str, tuple[Unscored, str]] = {
     "hangs": ("hang", "gave no answer within the registered time"),
     "crashes": ("crash", "ended with the worker dead or with numbers that are not finite"),
-    "runaways": ("runaway", "reached the token cap before the reply was complete"),
+    "caps": ("cap", "reached the token cap before the reply was complete"),
+    "runaways": ("runaway", "repeated themselves until the token cap was reached"),
+    "thinking_caps": ("thinking_cap", "reached the cap of the thinking before the reply"),
     "unreadable": ("unreadable", "gave a reply that is not the JSON that was asked for"),
     "off_menu": ("off_menu", "named a verdict that is not on the list"),
 }
@@ -51,6 +53,12 @@ def _specs() -> tuple[MetricSpec, ...]:
             "calls.unscored_trials",
             "Trials without a verdict after their last attempt, or never run, of all planned.",
             "trials",
+        ),
+        MetricSpec(
+            "calls.batches_lost",
+            "Groups of calls that hung or crashed as a whole; their calls were made again one by "
+            "one and only those are counted as calls. n is the number of calls.",
+            "groups",
         ),
         MetricSpec(
             "calls.retries", "Calls beyond the first of their trial, of all calls.", "calls"
@@ -157,7 +165,8 @@ def call_metric(data: StudyInput, ref: MetricRef) -> Metric:
     Metric
         A count k of the n attempts with n times the Wilson interval; a share with the Wilson
         interval; for seconds the interval of `stats.location`, and none for a maximum or for the
-        plain number of calls. Undefined: `empty_denominator` when no call was made,
+        plain number of calls, nor for groups lost (how many groups there were is not known).
+        Undefined: `empty_denominator` when no call was made,
         `not_computed` for a name or parameter that is not in the catalogue. When every call
         failed the counts still have their values: that is what happened. It is `verdict` that
         never passes a run without a verdict in it.
@@ -176,6 +185,8 @@ def call_metric(data: StudyInput, ref: MetricRef) -> Metric:
     match ref.name:
         case "calls.count":
             return Metric(ref, float(n), spec.unit, spec.summary, k=n, n=n)
+        case "calls.batches_lost":
+            return Metric(ref, float(data.batches_lost), spec.unit, spec.summary, n=n)
         case "calls.retries":
             return counted(ref, spec, k=n - len(per_trial), n=n)
         case "calls.attempts_per_trial":
@@ -188,6 +199,17 @@ def call_metric(data: StudyInput, ref: MetricRef) -> Metric:
     if count is None:
         return not_computed(ref, note=f"reason is none of {', '.join(UNSCORED)}")
     return counted(ref, spec, k=sum(map(count.matches, data.calls)), n=n)
+
+
+def call_refs(data: StudyInput) -> Iterator[MetricRef]:
+    """Every metric of calls that a report shows: also of each reason that some call had."""
+    for name, spec in CALL_SPECS.items():
+        if not spec.optional:
+            yield MetricRef.of(name)
+    yield MetricRef.of("calls.unscored")
+    yield MetricRef.of("calls.unscored.rate")
+    for reason in sorted({call.unscored for call in data.calls if call.unscored is not None}):
+        yield MetricRef.of("calls.unscored", reason=reason)
 
 
 def _seconds(ref: MetricRef, spec: MetricSpec, seconds: list[float], *, cut: int) -> Metric:

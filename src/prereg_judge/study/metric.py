@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Unit = Literal["items", "share", "calls", "trials", "attempts", "seconds", "rows"]
+Unit = Literal[
+    "items", "share", "calls", "trials", "attempts", "seconds", "rows", "groups", "probability"
+]
 
 # Why a metric has no value. Shown to the reader together with `Metric.note`.
 Undefined = Literal[
@@ -21,6 +23,7 @@ Undefined = Literal[
     "missing_verdict",  # a trial has no verdict and the registration says `missing: undefined`
     "no_labels",  # a row carries no known label
     "single_pass",  # the comparison needs a second pass
+    "no_probabilities",  # the calls did not give the probabilities that the metric is made of
     "not_computed",  # the study does not give this metric for these records
 ]
 

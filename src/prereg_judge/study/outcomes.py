@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from prereg_judge.choices import Node
+from prereg_judge.shaping import Decoding
 from prereg_judge.words import Missing, Order, SetRole, Unscored
 
 
@@ -61,6 +63,22 @@ class CallView:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What a verdict was drawn from, on the path `choice`.
+
+    Attributes
+    ----------
+    nodes
+        The compared tokens (`choices.Node`), from which the probabilities at any decoding follow.
+    probabilities
+        The probability with which each verdict was drawn; they sum to 1.
+    """
+
+    nodes: tuple[Node, ...]
+    probabilities: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class EarlierRun:
     """The verdicts of a run that was locked in as a point of comparison.
 
@@ -76,7 +94,22 @@ class EarlierRun:
 
 @dataclass(frozen=True)
 class StudyInput:
-    """Everything that a study may look at."""
+    """Everything that a study may look at.
+
+    Attributes
+    ----------
+    choices
+        For the path `choice`: of every trial with a verdict, what it was drawn from.
+    masses
+        Of every trial with a reply that was drawn: the probability that the model gave to what the
+        schema allowed, before masking, in [0, 1].
+    shaping
+        The registered decoding, where anything was drawn.
+    arms
+        For a study that compares two settings: each in words, in the order of the passes.
+    batches_lost
+        Groups of calls that hung or crashed as a whole and were made again one by one.
+    """
 
     items: tuple[ItemView, ...]
     outcomes: Mapping[TrialKey, Outcome]
@@ -88,6 +121,11 @@ class StudyInput:
     missing: Missing
     decoding: str
     earlier: Mapping[str, EarlierRun]
+    choices: Mapping[TrialKey, Choice] = field(default_factory=dict)
+    masses: Mapping[TrialKey, float] = field(default_factory=dict)
+    shaping: Decoding | None = None
+    arms: tuple[str, ...] = ()
+    batches_lost: int = 0
 
 
 def agreeing(data: StudyInput) -> StudyInput:

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prereg_judge.study.counted import counted, not_computed, undefined_metric
+from prereg_judge.study.counted import counted, undefined_metric
 from prereg_judge.study.metric import Metric, MetricRef, MetricSpec, Undefined
 from prereg_judge.study.outcomes import StudyInput
 from prereg_judge.study.row_questions import QUESTIONS, Question, Refusal
-from prereg_judge.study.rows import Row, copies
+from prereg_judge.study.rows import GROUPING, Row, copies
 from prereg_judge.words import Missing
-
-GROUPING = ("kind", "stratum")
 
 # Stem -> (summary, required, optional) ; each stem has a `.count` and a `.rate`.
 _COUNTED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "agreement": ("Rows with the same verdict in every pass, of all rows.", (), ()),
+    "fidelity": (
+        "Rows with the same verdict in both arms, of all rows. With `verdict`: only rows with "
+        "that verdict in arm 1, numerator and denominator.",
+        (),
+        ("verdict",),
+    ),
     "flips": (
         "Rows whose verdict in some later pass is not that of the first, of all rows. With "
         "`verdict`: only rows with that first verdict, numerator and denominator. With `to`: "
@@ -109,29 +113,35 @@ def _specs() -> tuple[MetricSpec, ...]:
 
 # With `{set}` still open.
 ROW_SPECS: tuple[MetricSpec, ...] = _specs()
-_BY_TAIL = {spec.name.removeprefix("{set}."): spec for spec in ROW_SPECS}
 
 
-def row_metric(data: StudyInput, ref: MetricRef, rows: Sequence[Row]) -> Metric:
-    """One `{set}.*` metric.
+def both(stem: str, **params: object) -> tuple[MetricRef, MetricRef]:
+    """The count and the share of one stem, with the same parameters."""
+    return MetricRef.of(f"{stem}.count", **params), MetricRef.of(f"{stem}.rate", **params)
+
+
+def row_metric(data: StudyInput, ref: MetricRef, spec: MetricSpec, rows: Sequence[Row]) -> Metric:
+    """One metric of `ROW_SPECS`.
 
     Parameters
     ----------
     data
         The run.
     ref
-        A reference without `.ci_low` or `.ci_high`.
+        A reference without `.ci_low` or `.ci_high`, with parameters that `spec` allows.
+    spec
+        Its line in the catalogue.
     rows
-        All rows of the set that `ref` names.
+        The rows that it is about, at least one.
 
     Returns
     -------
     Metric
         Its note says how many trials had no verdict. Undefined, in this order of precedence:
-        `not_computed` (name, parameters, or an earlier run that does not fit), `no_items` (no
-        row of that kind or stratum), `single_pass`, `no_labels`, `nothing_scored` (some pass
-        that the metric uses has no verdict at all, or no row of the denominator has one in the
-        passes that decide), `missing_verdict`, `empty_denominator`.
+        `not_computed` (values of parameters, or an earlier run, that do not fit), `single_pass`,
+        `no_labels`, `nothing_scored` (some pass that the metric uses has no verdict at all, or
+        no row of the denominator has one in the passes that decide), `missing_verdict`,
+        `empty_denominator`.
 
     Notes
     -----
@@ -139,29 +149,12 @@ def row_metric(data: StudyInput, ref: MetricRef, rows: Sequence[Row]) -> Metric:
     value even where nothing is scored. It is `verdict` that never passes such a run.
     """
     tail = ref.name.partition(".")[2]
-    spec = _BY_TAIL.get(tail)
-    params = dict(ref.params)
-    if spec is None:
-        return not_computed(ref, note="not in the catalogue")
-    wrong = [p for p in params if p not in (*spec.required, *spec.optional)]
-    absent = [p for p in spec.required if p not in params]
-    if wrong or absent:
-        words = [f"takes no {p}" for p in wrong] + [f"needs {p}" for p in absent]
-        return not_computed(ref, note=f"{spec.name} {', '.join(words)}")
-    rows = [
-        r
-        for r in rows
-        if params.get("kind", r.item.kind) == r.item.kind
-        and params.get("stratum", r.item.stratum) == r.item.stratum
-    ]
-    if not rows:
-        return undefined_metric(ref, spec, reason="no_items", note="no such row", n=0)
     if tail.startswith("missing."):
         verdicts = [v for r in rows for v in r.verdicts]
         return counted(ref, spec, k=verdicts.count(None), n=len(verdicts))
     if tail in ("distinct.count", "duplicates.max"):
         return _distinct(ref, spec, rows)
-    question = QUESTIONS[tail.rpartition(".")[0]](data, params)
+    question = QUESTIONS[tail.rpartition(".")[0]](data, dict(ref.params))
     if isinstance(question, Refusal):
         return undefined_metric(ref, spec, reason=question.reason, note=question.note)
     return _count(ref, spec, rows, question=question, missing=data.missing)

@@ -119,6 +119,21 @@ def _flips(data: StudyInput, params: Params) -> Question | Refusal:
     )
 
 
+def _fidelity(data: StudyInput, params: Params) -> Question | Refusal:
+    """As agreement, or, with `verdict`, of the rows to which arm 1 gave it."""
+    if refusal := _needs_two(data) or _off_list(data, params):
+        return refusal
+    verdict = params.get("verdict")
+    if verdict is None:
+        return Question(lambda row: row.same, every_pass(data))
+    return Question(
+        lambda row: row.same,
+        every_pass(data),
+        eligible=lambda row: row.at(1) == verdict,
+        by_first=True,
+    )
+
+
 def _verdict(data: StudyInput, params: Params) -> Question | Refusal:
     pass_no = _pass(params["pass"], data.passes, name="pass")
     if isinstance(pass_no, Refusal):
@@ -223,6 +238,7 @@ def earlier_verdict(run: EarlierRun, pass_no: int, row: Row) -> str | None:
 
 QUESTIONS: dict[str, Builder] = {
     "agreement": _agreement,
+    "fidelity": _fidelity,
     "flips": _flips,
     "verdict": _verdict,
     "wrong": _wrong_in,

@@ -7,11 +7,14 @@ transitions and the list of disagreements.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from prereg_judge.study.outcomes import ItemView, StudyInput, TrialKey
 from prereg_judge.words import Order, SetRole
+
+# Parameters that choose among the rows of a set.
+GROUPING = ("kind", "stratum")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,21 @@ class Row:
     def at(self, pass_no: int) -> str | None:
         """The verdict in a pass, counted from 1."""
         return self.verdicts[pass_no - 1]
+
+
+def trial_of(row: Row, pass_no: int) -> TrialKey:
+    """The key of a row's trial in a pass, counted from 1."""
+    return TrialKey(row.item.set, row.item.id, row.order, pass_no)
+
+
+def of_group(rows: Sequence[Row], params: Mapping[str, str]) -> tuple[Row, ...]:
+    """The rows that are of the `kind` and `stratum` given, each where it is given."""
+    return tuple(
+        r
+        for r in rows
+        if params.get("kind", r.item.kind) == r.item.kind
+        and params.get("stratum", r.item.stratum) == r.item.stratum
+    )
 
 
 def rows_of(data: StudyInput, role: SetRole) -> tuple[Row, ...]:

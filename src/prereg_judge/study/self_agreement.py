@@ -7,32 +7,39 @@ verdict does in `row_metrics`, what a call counts for in `calls`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
-from prereg_judge.study.calls import CALL_SPECS, call_metric
-from prereg_judge.study.counted import LEVEL, limit_of, not_computed
+from prereg_judge.stats.heterogeneous import central_range
+from prereg_judge.stats.proportions import wilson_interval
+from prereg_judge.study.calls import call_refs
+from prereg_judge.study.computer import Computer, RowMetric, catalogue_of
+from prereg_judge.study.counted import LEVEL
+from prereg_judge.study.expected import EXPECTED_SPECS, curves, expectation, expected_metric
+from prereg_judge.study.masses import MASS_SPECS, mass_metric
 from prereg_judge.study.metric import Catalogue, Metric, MetricRef
 from prereg_judge.study.outcomes import StudyInput
-from prereg_judge.study.row_metrics import GROUPING, ROW_SPECS, row_metric
+from prereg_judge.study.row_metrics import ROW_SPECS, both
 from prereg_judge.study.rows import (
+    GROUPING,
     Disagreement,
     Row,
     TransitionTable,
-    copies,
     disagreements,
     rows_of,
     scored_trials,
     transitions,
 )
+from prereg_judge.study.sentences import common_words
 from prereg_judge.words import SET_ROLES, SetRole
 
 __all__ = [
     "LEVEL",
+    "SPECS",
     "STUDY",
     "Disagreement",
     "TransitionTable",
     "catalogue",
     "compute",
+    "curves",
     "disagreements",
     "plain_words",
     "protocol_words",
@@ -42,6 +49,12 @@ __all__ = [
 ]
 
 STUDY = "self-agreement"
+
+SPECS = (
+    *(s for s in ROW_SPECS if not s.name.startswith("{set}.fidelity.")),
+    *EXPECTED_SPECS,
+    *MASS_SPECS,
+)
 
 
 def catalogue(roles: Sequence[SetRole]) -> Catalogue:
@@ -57,30 +70,16 @@ def catalogue(roles: Sequence[SetRole]) -> Catalogue:
     Catalogue
         `{set}` filled in for each role, and the `calls.*` metrics; with no role only those.
     """
-    names = {
-        spec.name.replace("{set}", role): replace(spec, name=spec.name.replace("{set}", role))
-        for role in roles
-        for spec in ROW_SPECS
+    return catalogue_of(STUDY, SPECS, roles=roles)
+
+
+def _computer(data: StudyInput) -> Computer:
+    makers: dict[str, RowMetric] = {
+        "expected_agreement": expected_metric,
+        "allowed_mass": mass_metric,
+        "forced": mass_metric,
     }
-    return Catalogue(STUDY, {**names, **CALL_SPECS})
-
-
-class _Computer:
-    """Computes metrics of one run, reading its rows once."""
-
-    def __init__(self, data: StudyInput) -> None:
-        self.data = data
-        self.rows: dict[str, tuple[Row, ...]] = {r: rows_of(data, r) for r in SET_ROLES}
-
-    def __call__(self, ref: MetricRef) -> Metric:
-        if ref.base != ref:
-            return limit_of(ref, self(ref.base))
-        head = ref.name.partition(".")[0]
-        if head == "calls":
-            return call_metric(self.data, ref)
-        if head in self.rows:
-            return row_metric(self.data, ref, self.rows[head])
-        return not_computed(ref, note="not in the catalogue")
+    return Computer(data, specs=SPECS, makers=makers)
 
 
 def compute(data: StudyInput, refs: Iterable[MetricRef]) -> dict[MetricRef, Metric]:
@@ -100,7 +99,7 @@ def compute(data: StudyInput, refs: Iterable[MetricRef]) -> dict[MetricRef, Metr
         One entry for every reference, in the order given; undefined with a typed reason where
         there is no value, never absent.
     """
-    computer = _Computer(data)
+    computer = _computer(data)
     return {ref: computer(ref) for ref in refs}
 
 
@@ -115,60 +114,60 @@ def summary(data: StudyInput) -> tuple[Metric, ...]:
     Returns
     -------
     tuple of Metric
-        Set by set: agreement, flips and what ships, also by kind and stratum; flips by first
+        Set by set: agreement (observed, and expected where probabilities are recorded), flips
+        and what ships, also by kind and stratum; flips by first
         verdict, and to which; verdicts and errors pass by pass (errors only where a row has a
         known label); the comparison with each earlier run; then the calls.
     """
-    computer = _Computer(data)
-    roles = [r for r in SET_ROLES if computer.rows[r]]
-    refs = [ref for role in roles for ref in _set_refs(data, role, computer.rows[role])]
-    for name, spec in CALL_SPECS.items():
-        if not spec.optional:
-            refs.append(MetricRef.of(name))
-    refs += [MetricRef.of("calls.unscored"), MetricRef.of("calls.unscored.rate")]
-    used = sorted({call.unscored for call in data.calls if call.unscored is not None})
-    refs += [MetricRef.of("calls.unscored", reason=reason) for reason in used]
+    computer = _computer(data)
+    refs: list[MetricRef] = []
+    for role, rows in computer.rows.items():
+        if rows:
+            refs += _set_refs(data, role, rows)
+    refs += call_refs(data)
     return tuple(computer(ref) for ref in dict.fromkeys(refs))
-
-
-def _both(stem: str, **params: object) -> tuple[MetricRef, MetricRef]:
-    return MetricRef.of(f"{stem}.count", **params), MetricRef.of(f"{stem}.rate", **params)
 
 
 def _set_refs(data: StudyInput, role: SetRole, rows: Sequence[Row]) -> Iterator[MetricRef]:
     labelled = any(r.item.label is not None for r in rows)
-    for stem in ("agreement", "flips", "missing"):
-        yield from _both(f"{role}.{stem}")
+    agreeing = ("agreement", "expected_agreement") if data.choices else ("agreement",)
+    stems = (*agreeing, "flips", "missing")
+    for stem in stems:
+        yield from both(f"{role}.{stem}")
     yield MetricRef.of(f"{role}.distinct.count")
     yield MetricRef.of(f"{role}.duplicates.max")
     for how in ("any", "all", "some", "none"):
-        yield from _both(f"{role}.ships.{how}")
+        yield from both(f"{role}.ships.{how}")
     for grouping in GROUPING:
         values = dict.fromkeys(getattr(r.item, grouping) for r in rows)
         for value in values:
             if value is not None:
-                for stem in ("agreement", "flips", "missing"):
-                    yield from _both(f"{role}.{stem}", **{grouping: value})
+                for stem in stems:
+                    yield from both(f"{role}.{stem}", **{grouping: value})
+    if data.masses:
+        yield MetricRef.of(f"{role}.allowed_mass.min")
+        yield MetricRef.of(f"{role}.allowed_mass.median")
+        yield from both(f"{role}.forced")
     for verdict in data.verdicts:
-        yield from _both(f"{role}.flips", verdict=verdict)
+        yield from both(f"{role}.flips", verdict=verdict)
         for to in data.verdicts:
             if to != verdict:
-                yield from _both(f"{role}.flips", verdict=verdict, to=to)
+                yield from both(f"{role}.flips", verdict=verdict, to=to)
     for pass_no in range(1, data.passes + 1):
         for verdict in data.verdicts:
-            yield from _both(f"{role}.verdict", verdict=verdict, pass_=pass_no)
+            yield from both(f"{role}.verdict", verdict=verdict, pass_=pass_no)
         if labelled:
-            yield from _both(f"{role}.wrong", pass_=pass_no)
-            yield from _both(f"{role}.wrong_ships", pass_=pass_no)
+            yield from both(f"{role}.wrong", pass_=pass_no)
+            yield from both(f"{role}.wrong_ships", pass_=pass_no)
     if labelled:
-        yield from _both(f"{role}.wrong_repeated")
-        yield from _both(f"{role}.wrong_found")
+        yield from both(f"{role}.wrong_repeated")
+        yield from both(f"{role}.wrong_found")
     for name, run in data.earlier.items():
         for number in range(1, run.passes + 1):
             from_pass = number if run.passes > 1 else None
             for verdict in data.verdicts:
                 for stem in ("flips_from", "flips_from_every", "stays_from"):
-                    yield from _both(
+                    yield from both(
                         f"{role}.{stem}", from_run=name, verdict=verdict, from_pass=from_pass
                     )
 
@@ -180,7 +179,7 @@ def protocol_words(*, decoding: str, passes: int) -> list[str]:
         "greedy": "Every attempt takes the most likely token (greedy decoding)",
     }.get(decoding)
     if passes < 2:
-        return ["There is one pass, so nothing is known about whether the answers repeat."]
+        return ["There is one pass, so whether the answers repeat is not observed."]
     if why is None:
         return []
     return [
@@ -205,19 +204,40 @@ def plain_words(data: StudyInput) -> list[str]:
         Empty when there is nothing to warn of.
     """
     said = protocol_words(decoding=data.decoding, passes=data.passes)
-    for role in SET_ROLES:
-        rows = rows_of(data, role)
-        sizes = copies(rows)
-        if sizes and sizes[0] > 1:
-            said.append(
-                f"The {len(rows)} {role} rows are {len(sizes)} distinct ones (one is there "
-                f"{sizes[0]} times); the intervals take every row as independent and are too "
-                "narrow for that."
-            )
-        lacking = sum(v is None for r in rows for v in r.verdicts)
-        if lacking:
-            said.append(
-                f"{lacking} of {len(rows) * data.passes} {role} trials have no verdict "
-                f"(registered: missing = {data.missing})."
-            )
-    return said
+    expected = (_expected_words(data, role) for role in SET_ROLES)
+    return [*said, *(text for text in expected if text is not None), *common_words(data)]
+
+
+def _expected_words(data: StudyInput, role: SetRole) -> str | None:
+    """Observed agreement beside the expected one, over the rows that have both; None where
+    nothing is drawn or no row has a probability in every pass.
+    """
+    found = expectation(data, rows_of(data, role))
+    n = len(found.rows)
+    if not n or data.decoding == "greedy":
+        return None
+    low, high = central_range(found.chances, level=LEVEL)
+    expected = f"{found.count:.1f} of {n} {role} rows"
+    independent = "independent draws from the recorded probabilities"
+    if data.passes < 2:
+        return (
+            f"In two {independent} {expected} are expected to agree "
+            f"({LEVEL:.0%} of the time {low} to {high})."
+        )
+    observed = sum(row.same for row in found.rows)
+    if data.decoding == "seeded":
+        return (
+            f"In {data.passes} {independent} {expected} would be expected to agree "
+            f"({LEVEL:.0%} of the time {low} to {high}). {observed} do here, but these passes draw "
+            "alike, so the two are not to be compared."
+        )
+    left, right = (x * n for x in wilson_interval(observed, n, level=LEVEL))
+    where = "inside" if left <= found.count <= right else "outside"
+    text = (
+        f"In {data.passes} {independent} {expected} are expected to agree ({LEVEL:.0%} of the time "
+        f"{low} to {high}); observed are {observed} [{left:.1f}, {right:.1f}] {LEVEL:.0%} Wilson. "
+        f"The expected count lies {where} the interval of the observed one."
+    )
+    if where == "outside":
+        text += " Independent draws seldom lie so far off."
+    return text
