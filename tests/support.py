@@ -7,7 +7,8 @@ import io
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from prereg_judge.canon import canonical_json, sha256_bytes
 from prereg_judge.chain import GENESIS
 from prereg_judge.cli.main import main
-from prereg_judge.engine.protocol import Call, Failure, Reply
+from prereg_judge.engine.protocol import Answer, Call, Failure, Finish, GroupLost, Reply
 from prereg_judge.flow.running import run_registration
 from prereg_judge.flow.watching import Finished
 from prereg_judge.workspace import Workspace, model_files
@@ -143,25 +144,31 @@ def model_path() -> Path:
     return model_files(Workspace(REPOSITORY), GGUF)[0]
 
 
-Answer = str | Failure | Reply
+Scripted = str | Failure | Reply
 
 
 @dataclass
 class ScriptedBackend:
     """A backend that answers from a function of (trial key, how many times asked before)."""
 
-    script: Callable[[str, int], Answer]
+    script: Callable[[str, int], Scripted]
 
     def __post_init__(self) -> None:
         self.asked: list[Call] = []
         self.passes = 0
         self.closed = False
+        self._times: Counter[str] = Counter()
 
     def start_pass(self) -> None:
         self.passes += 1
 
+    def stream(self, calls: Iterator[Call]) -> Iterator[Answer | GroupLost]:
+        while (call := next(calls, None)) is not None:
+            yield Answer(call, self.attempt(call), (call.key,))
+
     def attempt(self, call: Call) -> Reply | Failure:
-        before = sum(c.key == call.key for c in self.asked)
+        before = self._times[call.key]
+        self._times[call.key] += 1
         self.asked.append(call)
         answer = self.script(call.key, before)
         return reply(answer) if isinstance(answer, str) else answer
@@ -170,12 +177,12 @@ class ScriptedBackend:
         self.closed = True
 
 
-def reply(text: str, *, finish: str = "complete") -> Reply:
+def reply(text: str, *, finish: Finish = "complete") -> Reply:
     """A reply with this text, as a worker would have given it."""
     return Reply(
         text=text,
         tokens=(1, 2, 3),
-        finish="cap" if finish == "cap" else "complete",
+        finish=finish,
         n_prompt=10,
         n_reused=0,
         n_forced=2,
@@ -190,10 +197,10 @@ def verdict_reply(verdict: str) -> str:
     return json.dumps({"verdict": verdict}, separators=(",", ":"))
 
 
-def stop_after(root: Path, ident: str, calls: int, script: Callable[[str, int], Answer]) -> None:
+def stop_after(root: Path, ident: str, calls: int, script: Callable[[str, int], Scripted]) -> None:
     """Run with a scripted backend until the process is interrupted in the call after so many."""
 
-    def interrupted(key: str, before: int) -> Answer:
+    def interrupted(key: str, before: int) -> Scripted:
         if len(backend.asked) > calls:
             raise KeyboardInterrupt
         return script(key, before)
@@ -212,7 +219,7 @@ def rechained(raw: bytes, by: Callable[[list[dict[str, Any]]], list[dict[str, An
     return out
 
 
-def run_scripted(root: Path, ident: str, script: Callable[[str, int], Answer]) -> Finished:
+def run_scripted(root: Path, ident: str, script: Callable[[str, int], Scripted]) -> Finished:
     """Run a locked registration with a scripted backend in the engine's place."""
     backend = ScriptedBackend(script)
     return run_registration(Workspace(root), ident, make_backend=lambda *_: backend)

@@ -268,14 +268,30 @@ def test_identity() -> None:
 
 
 def test_shortest_replies() -> None:
-    """Known where the verdict is the only field that is required."""
+    """Known unless a list or an object is required beside the verdict."""
     assert judge().shortest_replies() == ['{"verdict":"YES"}', '{"verdict":"NO"}']
     spaced = judge(json_style="spaced").shortest_replies()
     assert spaced == ['{"verdict": "YES"}', '{"verdict": "NO"}']
     more = output(properties={"count": {"type": "integer"}}, required=["verdict", "count"])
-    assert judge(output=more).shortest_replies() == []
-    for reply in judge().shortest_replies():
-        assert judge().parse(reply).verdict is not None
+    assert judge(output=more).shortest_replies()[0] == '{"verdict":"YES","count":0}'
+    reason = output(
+        properties={
+            "reason": {"type": "string", "minLength": 3, "maxLength": 9},
+            "sure": {"enum": ["certainly", "no"]},
+        },
+        required=["reason", "sure", "verdict"],
+    )
+    assert len(judge(output=reason).shortest_replies()[1]) == len(
+        '{"verdict":"NO","reason":"xxx","sure":"no"}'
+    )
+    for one in (judge(), judge(output=more), judge(output=reason)):
+        for reply in one.shortest_replies():
+            assert one.parse(reply).verdict is not None
+    listed = output(
+        properties={"tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2}},
+        required=["tags", "verdict"],
+    )
+    assert judge(output=listed).shortest_replies() == []
 
 
 @pytest.mark.parametrize(
@@ -311,10 +327,20 @@ def test_replies(text: str, verdict: str | None, unscored: str | None) -> None:
     assert (read.detail is None) == (verdict is not None)
 
 
-def test_a_reply_at_the_cap_is_a_runaway() -> None:
+@pytest.mark.parametrize(
+    ("finish", "unscored"),
+    [
+        ("cap", "cap"),
+        ("runaway", "runaway"),
+        ("thinking_cap", "thinking_cap"),
+        ("no_answer", "unreadable"),
+    ],
+)
+def test_a_reply_that_is_not_complete_has_no_verdict(finish: str, unscored: str) -> None:
     """Also when what came so far could be read."""
-    read = read_reply(judge(), text='{"verdict":"YES"}', finish="cap")
-    assert (read.verdict, read.unscored) == (None, "runaway")
+    read = read_reply(judge(), text='{"verdict":"YES"}', finish=finish)
+    assert (read.verdict, read.unscored) == (None, unscored)
+    assert read.detail
 
 
 MADE = judge()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from prereg_judge.flow.views import trial_of
 from prereg_judge.items import Item, ItemSet
-from prereg_judge.plan import make_plan, trial_key
+from prereg_judge.plan import Plan, trial_key
 from prereg_judge.study.outcomes import TrialKey
 from prereg_judge.words import Order, SetRole
 
@@ -24,7 +24,7 @@ def item_set(role: SetRole, ids: list[str]) -> ItemSet:
 def test_the_order_by_example() -> None:
     """Pass by pass, sentinels first, rows in file order, the orders of a row side by side."""
     sets = [item_set("real", ["x"]), item_set("sentinel", ["b", "a"])]
-    plan = list(make_plan(sets, orders=["ab", "ba"], passes=2))
+    plan = list(Plan(sets, orders=["ab", "ba"], passes=2))
     assert [t.key for t in plan] == [
         f"{row}/{order}/{pass_no}"
         for pass_no in (1, 2)
@@ -40,8 +40,8 @@ def test_every_trial_once(
 ) -> None:
     """Whatever the ids are, keys are distinct and the order of the sets given does not matter."""
     sets = [item_set("sentinel", sentinels), item_set("real", real)]
-    plan = list(make_plan(sets[::-1] if turned else sets, orders=orders, passes=passes))
-    assert plan == list(make_plan(sets, orders=orders, passes=passes))
+    plan = list(Plan(sets[::-1] if turned else sets, orders=orders, passes=passes))
+    assert plan == list(Plan(sets, orders=orders, passes=passes))
     assert len(plan) == (len(sentinels) + len(real)) * len(orders) * passes
     assert len({t.key for t in plan}) == len(plan)
     per_pass = len(plan) // passes

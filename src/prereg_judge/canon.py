@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,15 @@ def sha256_value(tag: str, value: Any) -> str:
     The tag keeps the hashes of different kinds of things apart even where their JSON is equal.
     """
     return sha256_bytes(tag.encode() + b"\0" + canonical_json(value))
+
+
+def sha256_list(tag: str, values: Iterable[Any]) -> str:
+    """`sha256_value` of a list, whose values are taken one at a time."""
+    digest = hashlib.sha256(tag.encode() + b"\0[")
+    for at, value in enumerate(values):
+        digest.update((b"," if at else b"") + canonical_json(value))
+    digest.update(b"]")
+    return digest.hexdigest()
 
 
 def sha256_file(path: Path, progress: Callable[[int], None] | None = None) -> str:

@@ -8,9 +8,10 @@ loses at most the line it was writing; such a torn tail is told apart from tampe
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,39 @@ def read_chain(path: Path, *, shown: str | None = None) -> Chain:
     IntegrityError
         If any complete line is not canonical, or does not carry the hash of the line before.
     """
-    if not path.exists():
-        return Chain((), GENESIS)
-    raw = path.read_bytes()
-    complete, torn = _split_torn(raw)
-    lines, head = [], GENESIS
-    for number, body in enumerate(complete.split(b"\n")[:-1], start=1):
-        lines.append(_check_line(body, head=head, number=number, shown=shown or str(path)))
-        head = sha256_bytes(body)
+    lines, head, torn = [], GENESIS, b""
+    for link in iter_chain(path, shown=shown):
+        if isinstance(link, bytes):
+            torn = link
+        else:
+            lines.append(link[0])
+            head = link[1]
     return Chain(tuple(lines), head, torn)
+
+
+def iter_chain(
+    path: Path, *, shown: str | None = None
+) -> Iterator[tuple[dict[str, Any], str] | bytes]:
+    """Yield each line of a chain with its hash, checked, and at the end the bytes of a torn one.
+
+    Holds one line at a time. A missing file is an empty chain.
+
+    Raises
+    ------
+    IntegrityError
+        As `read_chain`, when the line is reached.
+    """
+    if not path.exists():
+        return
+    head = GENESIS
+    with path.open("rb") as stream:
+        for number, body in enumerate(stream, start=1):
+            if not body.endswith(b"\n"):
+                yield body
+                return
+            line = _check_line(body[:-1], head=head, number=number, shown=shown or str(path))
+            head = sha256_bytes(body[:-1])
+            yield line, head
 
 
 def iter_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -58,11 +83,6 @@ def iter_lines(path: Path) -> Iterator[dict[str, Any]]:
         for line in stream:
             if line.endswith(b"\n"):
                 yield json.loads(line)
-
-
-def _split_torn(raw: bytes) -> tuple[bytes, bytes]:
-    end = raw.rfind(b"\n") + 1
-    return raw[:end], raw[end:]
 
 
 def _check_line(body: bytes, *, head: str, number: int, shown: str) -> dict[str, Any]:
@@ -92,25 +112,33 @@ class ChainWriter:
 
     def __init__(self, path: Path, *, stamp: dict[str, Any]) -> None:
         """Open `path` for appending; `stamp` is merged into the line that records a torn tail."""
-        chain = read_chain(path)
-        self._path, self._head = path, chain.head
+        self._path, self._head, torn = path, GENESIS, b""
+        for link in iter_chain(path):
+            if isinstance(link, bytes):
+                torn = link
+            else:
+                self._head = link[1]
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        size = os.fstat(self._fd).st_size - len(chain.torn)
-        if chain.torn:
+        size = os.fstat(self._fd).st_size - len(torn)
+        if torn:
             os.ftruncate(self._fd, size)
         os.lseek(self._fd, size, os.SEEK_SET)
         _sync_folder(path.parent)
-        if chain.torn:
-            self.append({**stamp, "event": "torn", "text": chain.torn.decode("utf-8", "replace")})
+        self._unsynced = False
+        if torn:
+            self.append({**stamp, "event": "torn", "text": torn.decode("utf-8", "replace")})
 
     @property
     def head(self) -> str:
         """Hash of the last line."""
         return self._head
 
-    def append(self, line: dict[str, Any]) -> str:
+    def append(self, line: dict[str, Any], *, sync: bool = True) -> str:
         """Write one line, sync it, and return its hash.
+
+        With `sync` off it is synced together with the next line that is, or at the end; until
+        then only the death of this process leaves it whole, and not that of the machine.
 
         A write that fails part way (disk full) is undone before the error is raised, so that
         the file still ends with a complete line.
@@ -119,7 +147,9 @@ class ChainWriter:
         start = os.lseek(self._fd, 0, os.SEEK_CUR)
         try:
             _write_all(self._fd, body + b"\n")
-            os.fsync(self._fd)
+            if sync:
+                os.fsync(self._fd)
+            self._unsynced = not sync
         except OSError as exc:
             os.ftruncate(self._fd, start)
             os.lseek(self._fd, start, os.SEEK_SET)
@@ -130,7 +160,11 @@ class ChainWriter:
 
     def close(self) -> None:
         """Close the file; the writer cannot be used afterwards."""
-        os.close(self._fd)
+        try:
+            if self._unsynced:
+                os.fsync(self._fd)
+        finally:
+            os.close(self._fd)
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -147,13 +181,21 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def write_synced(path: Path, data: bytes) -> None:
-    """Replace a file's content atomically: write beside it, sync, rename, sync the folder."""
+def write_synced(path: Path, data: bytes | Iterable[bytes]) -> str:
+    """Replace a file's content atomically: write beside it, sync, rename, sync the folder.
+
+    Returns
+    -------
+    The SHA-256 of what was written, hex.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    digest = hashlib.sha256()
     try:
         with beside.open("wb") as stream:
-            stream.write(data)
+            for part in [data] if isinstance(data, bytes) else data:
+                stream.write(part)
+                digest.update(part)
             stream.flush()
             os.fsync(stream.fileno())
         beside.replace(path)
@@ -163,3 +205,4 @@ def write_synced(path: Path, data: bytes) -> None:
             exc.filename = str(path)  # not the file beside it; a full disk names none
         raise
     _sync_folder(path.parent)
+    return digest.hexdigest()

@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 from jinja2 import Template, TemplateError
+from jsonschema.exceptions import best_match
+from jsonschema.validators import validator_for
 
 from prereg_judge.canon import sha256_bytes, sha256_value
 from prereg_judge.errors import InputError, Problem
@@ -65,6 +66,11 @@ class Judge:
         env = environment()
         return env.from_string(self.spec.system), env.from_string(self.spec.prompt)
 
+    @cached_property
+    def _validator(self) -> Any:
+        """Made once: to check the schema itself takes far longer than to check a reply."""
+        return validator_for(self.spec.output)(self.spec.output)
+
     @property
     def prompt_sha256(self) -> str:
         """Hash of what shapes the prompt: both templates, the rules and the verdict list."""
@@ -102,19 +108,32 @@ class Judge:
         """Hash of what the judge sees of an item: equal for rows that differ by id only."""
         return sha256_value("item-content", {n: item.fields[n] for n in self.spec.fields})
 
-    def shortest_replies(self) -> list[str]:
-        """The shortest reply for each verdict where the schema has no other required field.
+    @property
+    def separators(self) -> tuple[str, str]:
+        """What stands between items, and after a key, in a reply."""
+        return (",", ":") if self.spec.json_style == "compact" else (", ", ": ")
 
-        Returns an empty list where it has one: the length is then not known beforehand.
+    def closed_replies(self) -> dict[str, str] | None:
+        """Each verdict's whole reply; None where the schema leaves anything else open."""
+        if list(self.spec.output.get("properties", {})) != [self.spec.verdict_field]:
+            return None
+        return {v: self._reply({self.spec.verdict_field: v}) for v in self.spec.verdicts}
+
+    def shortest_replies(self) -> list[str]:
+        """A shortest reply for each verdict: texts as short as the schema lets them be.
+
+        Returns an empty list where the schema requires a list or an object beside the verdict.
         """
-        required = self.spec.output.get("required", [])
-        if required != [self.spec.verdict_field]:
+        schema = self.spec.output
+        required = [n for n in schema.get("properties", {}) if n in schema.get("required", [])]
+        parts = {n: _shortest(schema["properties"][n]) for n in required}
+        parts[self.spec.verdict_field] = ""
+        if None in parts.values():
             return []
-        separators = (",", ":") if self.spec.json_style == "compact" else (", ", ": ")
-        return [
-            json.dumps({self.spec.verdict_field: v}, ensure_ascii=False, separators=separators)
-            for v in self.spec.verdicts
-        ]
+        return [self._reply({**parts, self.spec.verdict_field: v}) for v in self.spec.verdicts]
+
+    def _reply(self, value: dict[str, Any]) -> str:
+        return json.dumps(value, ensure_ascii=False, separators=self.separators)
 
     def parse(self, text: str) -> Parsed:
         """Read a reply: its verdict, or `unreadable` or `off_menu` with what was wrong."""
@@ -127,11 +146,27 @@ class Judge:
         verdict = value[self.spec.verdict_field]
         if verdict not in self.spec.verdicts:
             return Parsed(None, "off_menu", f"{verdict!r} is not a verdict of this judge")
-        try:
-            jsonschema.validate(value, self.spec.output)
-        except jsonschema.ValidationError as exc:
-            return Parsed(None, "unreadable", f"does not follow the output schema: {exc.message}")
+        wrong = best_match(self._validator.iter_errors(value))
+        if wrong is not None:
+            what = f"does not follow the output schema: {wrong.message}"
+            return Parsed(None, "unreadable", what)
         return Parsed(str(verdict))
+
+
+def _shortest(schema: Mapping[str, Any]) -> Any:
+    """A short value that a field's schema allows; None for a list or an object."""
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return min(schema["enum"], key=lambda choice: len(json.dumps(choice)))
+    match schema.get("type"):
+        case "string":
+            return "x" * int(schema.get("minLength", 0))
+        case "integer" | "number":
+            return 0
+        case "boolean":
+            return True
+    return None
 
 
 def load_judge(path: Path, *, shown: str) -> Judge:
@@ -208,8 +243,18 @@ def _row_problems(judge: Judge, item_set: ItemSet) -> list[Problem]:
     return problems
 
 
+# What a reply that is not complete counts as, and what to say of it.
+_UNFINISHED: dict[str, tuple[Unscored, str]] = {
+    "cap": ("cap", "the token cap came before the reply was complete"),
+    "runaway": ("runaway", "the reply repeated itself until the token cap came"),
+    "thinking_cap": ("thinking_cap", "the thinking reached its own token cap"),
+    "no_answer": ("unreadable", "the model ended its turn before it replied"),
+}
+
+
 def read_reply(judge: Judge, *, text: str, finish: str) -> Parsed:
-    """Read a reply with the way it ended: one that reached the token cap is a `runaway`."""
-    if finish == "cap":
-        return Parsed(None, "runaway", "the token cap came before the reply was complete")
+    """Read a reply with the way it ended: one that is not complete has no verdict."""
+    if finish in _UNFINISHED:
+        unscored, detail = _UNFINISHED[finish]
+        return Parsed(None, unscored, detail)
     return judge.parse(text)

@@ -7,8 +7,10 @@ to each other. Passes follow each other; nothing of one is carried into the next
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
 
 from prereg_judge.items import Item, ItemSet
 from prereg_judge.words import Order, SetRole
@@ -35,12 +37,52 @@ def trial_key(role: str, item_id: str, order: str, pass_no: int) -> str:
     return f"{role}/{item_id}/{order}/{pass_no}"
 
 
-def make_plan(sets: Sequence[ItemSet], *, orders: Sequence[Order], passes: int) -> Iterator[Trial]:
-    """Yield every trial once, in the order in which it is to be called."""
-    index = 0
-    for pass_no in range(1, passes + 1):
-        for item_set in sorted(sets, key=lambda s: s.role != "sentinel"):
-            for item in item_set.items:
-                for order in orders:
-                    yield Trial(index, item_set.role, item, order, pass_no)
-                    index += 1
+class Plan(Sequence[Trial]):
+    """Every trial once, in the order in which it is to be called; made when asked for.
+
+    Parameters
+    ----------
+    sets
+        The item sets.
+    orders, passes
+        As registered.
+    """
+
+    def __init__(self, sets: Sequence[ItemSet], *, orders: Sequence[Order], passes: int) -> None:
+        ordered = sorted(sets, key=lambda s: s.role != "sentinel")
+        self._rows = [(s.role, item) for s in ordered for item in s.items]
+        self._orders, self.passes = tuple(orders), passes
+
+    def find(self, key: str) -> Trial:
+        """The trial of a name; `KeyError` if it is not planned."""
+        role, rest = key.split("/", 1)
+        item_id, order, pass_no = rest.rsplit("/", 2)
+        row, place = self._place[role, item_id], self._orders.index(order)
+        within = row * len(self._orders) + place
+        return self[(int(pass_no) - 1) * self.n_in_pass + within]
+
+    @cached_property
+    def _place(self) -> dict[tuple[str, str], int]:
+        return {(role, item.id): at for at, (role, item) in enumerate(self._rows)}
+
+    @property
+    def n_in_pass(self) -> int:
+        """Trials of one pass."""
+        return len(self._rows) * len(self._orders)
+
+    def __len__(self) -> int:
+        return self.n_in_pass * self.passes
+
+    @overload
+    def __getitem__(self, index: int) -> Trial: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Trial]: ...
+    def __getitem__(self, index: int | slice) -> Trial | list[Trial]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        before, within = divmod(index, self.n_in_pass)
+        row, order = divmod(within, len(self._orders))
+        role, item = self._rows[row]
+        return Trial(index, role, item, self._orders[order], before + 1)

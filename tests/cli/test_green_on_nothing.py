@@ -18,8 +18,8 @@ from prereg_judge.record.run import Record
 from prereg_judge.study.outcomes import StudyInput
 from prereg_judge.workspace import Workspace
 from support import (
-    Answer,
     Done,
+    Scripted,
     locked,
     make_workspace,
     new,
@@ -54,12 +54,14 @@ UNREADABLE = ("certainly, it is NO", '{"answer":"NO"}', '["NO"]', "", "NO", "[" 
 OFF_MENU = ("MAYBE", "no", " NO", "NO.", "")
 
 # Every way in which no reply brings a verdict, by the reason that is recorded.
-NOTHING: dict[str, Callable[[str, int], Answer]] = {
+NOTHING: dict[str, Callable[[str, int], Scripted]] = {
     "hang": lambda *_: Failure("hang", "no answer within 60 s", 60.0),
     "crash": lambda *_: Failure("crash", "the worker ended (killed by SIGSEGV)", 0.1),
     "unreadable": lambda key, _: UNREADABLE[hash_of(key) % len(UNREADABLE)],
     "off_menu": lambda key, _: verdict_reply(OFF_MENU[hash_of(key) % len(OFF_MENU)]),
-    "runaway": lambda *_: reply(verdict_reply("NO"), finish="cap"),
+    "cap": lambda *_: reply(verdict_reply("NO"), finish="cap"),
+    "runaway": lambda *_: reply(verdict_reply("NO"), finish="runaway"),
+    "thinking_cap": lambda *_: reply(verdict_reply("NO"), finish="thinking_cap"),
 }
 
 

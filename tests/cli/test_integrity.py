@@ -510,13 +510,12 @@ def test_delete_an_unfinished_run(unfinished: Path) -> None:
 
 
 def test_type_a_good_verdict_beside_the_reply(tmp_path: Path, finished_once: Path) -> None:
-    """Edited before anything vouched for it, a verdict is read anew from the reply: INVALID."""
+    """Edited before anything vouched for it, a verdict is read anew from the reply at resume."""
     root = Path(shutil.copytree(finished_once, tmp_path / "w"))
     stop_after(root, "y", 3, says_no_but_once)
     file = "runs/y/1/attempts.jsonl"
     rechain(file, lambda x: [{**v, "verdict": "NO"} if "verdict" in v else v for v in x])(root)
-    assert run_scripted(root, "y", says_no_but_once).status == "complete"
-    invalid(prereg("score", "y", root=root), file, "sentinel/r00/ab/1", "makes of the recorded")
+    invalid(prereg("run", "y", root=root), file, "sentinel/r00/ab/1", "makes of the recorded")
 
 
 def test_call_a_half_run_complete(unfinished: Path) -> None:

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from prereg_judge.engine.protocol import Failure
-from prereg_judge.flow import running
+from prereg_judge.flow import backends, running
 from prereg_judge.ledger.book import Ledger
 from prereg_judge.record.run import AttemptLine, Record, read_plan, read_record
 from prereg_judge.workspace import Workspace
@@ -484,7 +484,7 @@ def test_disk_full(
 ) -> None:
     """A write that fails is undone, the command says so with 2, and the run goes on later."""
     backend = ScriptedBackend(_no)
-    monkeypatch.setattr(running, "LlamaBackend", lambda *_args, **_settings: backend)
+    monkeypatch.setattr(backends, "LlamaBackend", lambda *_args, **_settings: backend)
     with monkeypatch.context() as context:
         _fails_once(context, call, file, at)
         done = prereg("run", "x", root=quick)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from prereg_judge.cli.common import Id, Json, print_json, say, workspace
-from prereg_judge.cli.lock import expectation_table, outlook, warn
+from prereg_judge.cli.lock import expectation_table, outlook, prompts_in_words, warn
 from prereg_judge.flow.overview import standing
-from prereg_judge.flow.prepare import read_inputs, read_model
+from prereg_judge.flow.prepare import read_inputs
+from prereg_judge.flow.prompts import read_model
 from prereg_judge.report.terminal import console
 
 
@@ -25,20 +26,18 @@ def check(ident: Id, json_out: Json = False) -> None:
             say(f"  {problem}")
     model = read_model(inputs)
     warn(inputs)
-    trials = sum(1 for _ in inputs.plan())
+    trials = len(inputs.plan)
     if json_out:
         print_json(
             {
                 "id": ident,
                 "ok": True,
                 "trials": trials,
-                "longest_prompt": model.longest,
-                "shared_prefix": list(model.cuts),
+                "longest_prompt": model.longest or None,
+                "distinct_tokens": model.distinct or None,
                 "outlook": outlook(inputs),
             }
         )
         return
-    say(
-        f"{inputs.loaded.shown} is in order: {trials} trials, longest prompt {model.longest} tokens"
-    )
+    say(f"{inputs.loaded.shown} is in order: {trials} trials, {prompts_in_words(model)}")
     console().print(expectation_table(outlook(inputs)))

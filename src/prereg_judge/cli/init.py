@@ -16,6 +16,7 @@ SHIPPED = (
     "judge/keep-drop.yaml",
     "sentinels/customer-service-72.jsonl",
     "data/customer-service-60.jsonl",
+    "judge/keep-drop-reason.yaml",
 )
 IGNORED = ".lock\n.ledger.lock\nworker.log\n"
 FOLDERS = ("registrations", "runs", "judge", "sentinels")

@@ -12,11 +12,13 @@ from prereg_judge.engine.inspect import system_info
 from prereg_judge.flow.locking import lock_registration
 from prereg_judge.flow.outlook import outlook
 from prereg_judge.flow.prepare import Inputs
+from prereg_judge.flow.prompts import ModelInputs
+from prereg_judge.flow.settings import every_setting
+from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.report.terminal import console
-from prereg_judge.study import self_agreement
 from prereg_judge.workspace import Workspace
 
-__all__ = ["expectation_table", "lock", "lock_and_tell", "outlook", "warn"]
+__all__ = ["expectation_table", "lock", "lock_and_tell", "outlook", "prompts_in_words", "warn"]
 
 
 def expectation_table(rows: list[dict[str, Any]]) -> Table:
@@ -39,14 +41,28 @@ def warn(inputs: Inputs) -> None:
     """Say what the protocol cannot show, and what this machine's build cannot do."""
     protocol = inputs.model.protocol
     decoding, passes = protocol.decoding.mode, protocol.passes
-    for text in self_agreement.protocol_words(decoding=decoding, passes=passes):
+    for text in inputs.study.protocol_words(decoding=decoding, passes=passes):
         say(f"Note: {text}")
-    layers = inputs.model.model.n_gpu_layers
-    if layers != 0 and not system_info()["gpu_offload"]:
+    local = inputs.model.model
+    if not isinstance(local, LocalModel):
         say(
-            f"Warning: n_gpu_layers: {layers} is registered, and llama.cpp as built here has no "
+            "Note: a served model cannot be hashed: this lock says what was to be asked, and the "
+            "run records what the servers say of themselves."
+        )
+        return
+    layers = [s.n_gpu_layers for s in every_setting(inputs.model) if s.n_gpu_layers != 0]
+    if layers and not system_info()["gpu_offload"]:
+        say(
+            f"Warning: n_gpu_layers: {layers[0]} is registered, and llama.cpp as built here has no "
             "GPU support: `prereg run` will refuse on this machine."
         )
+
+
+def prompts_in_words(model: ModelInputs) -> str:
+    """How long the prompts are, where that can be known."""
+    if not model.longest:
+        return "prompts are counted by the server"
+    return f"longest prompt {model.longest} tokens"
 
 
 def lock_and_tell(ws: Workspace, ident: str, *, json_out: bool) -> None:
@@ -66,7 +82,7 @@ def lock_and_tell(ws: Workspace, ident: str, *, json_out: bool) -> None:
                     {"role": e.role, "name": e.name, "sha256": e.sha256} for e in made.inputs
                 ],
                 "trials": made.derived.n_trials,
-                "longest_prompt": model.longest,
+                "longest_prompt": model.longest or None,
                 "outlook": rows,
             }
         )
@@ -81,7 +97,7 @@ def lock_and_tell(ws: Workspace, ident: str, *, json_out: bool) -> None:
     out.print(table)
     out.print(expectation_table(rows))
     out.print(
-        f"{made.derived.n_trials} trials, longest prompt {model.longest} tokens. "
+        f"{made.derived.n_trials} trials, {prompts_in_words(model)}. "
         f"Locked at {made.locked_at} by this machine's clock."
     )
     say(f"Next: prereg run {ident}")

@@ -20,6 +20,7 @@ from rich.markup import escape
 
 from prereg_judge import __version__
 from prereg_judge.cli import (
+    bench,
     check,
     doctor,
     init,
@@ -27,6 +28,7 @@ from prereg_judge.cli import (
     metrics,
     model,
     new,
+    probe,
     run,
     score,
     sentinel,
@@ -83,7 +85,21 @@ def options(
     state.root = root
 
 
-for verb in (init, new, check, lock, run, score, show, status, metrics, model, doctor):
+for verb in (
+    init,
+    new,
+    check,
+    lock,
+    probe,
+    run,
+    score,
+    show,
+    status,
+    metrics,
+    model,
+    doctor,
+    bench,
+):
     name = verb.__name__.rpartition(".")[2]
     app.command(name)(getattr(verb, name))
 app.add_typer(sentinel.app, name="sentinel")

@@ -11,10 +11,8 @@ from rich.table import Table
 from prereg_judge.cli.common import Json, print_json
 from prereg_judge.errors import Problem, UsageError
 from prereg_judge.report.terminal import console
-from prereg_judge.study import self_agreement
+from prereg_judge.study.kinds import STUDIES
 from prereg_judge.words import SET_ROLES
-
-STUDIES = {self_agreement.STUDY: self_agreement.catalogue}
 
 
 def metrics(
@@ -32,7 +30,7 @@ def metrics(
         remedy = f"studies: {', '.join(STUDIES)}"
         raise UsageError(Problem("no such study", found=repr(study), remedy=remedy))
     chosen = [study] if study else list(STUDIES)
-    found = {name: STUDIES[name](SET_ROLES).specs for name in chosen}
+    found = {name: STUDIES[name].catalogue(SET_ROLES).specs for name in chosen}
     if json_out:
         print_json(
             {

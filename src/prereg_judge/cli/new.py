@@ -27,6 +27,7 @@ _NEEDED: dict[str, tuple[str, str]] = {
     "gguf": ("--gguf", "GGUF model file"),
     "n_ctx": ("--n-ctx", "Context length in tokens (prompt and reply)"),
     "n_gpu_layers": ("--gpu-layers", "Layers on the GPU (-1 all, 0 none)"),
+    "served_model": ("--served-model", "The model's name at the servers"),
     "passes": ("--passes", "Passes"),
     "prefix": ("--prefix", "Prefix: shared (read once) or whole"),
     "decoding": (
@@ -51,7 +52,10 @@ _PLACES: dict[str, str] = {
     "gguf": "model.gguf",
     "n_ctx": "model.n_ctx",
     "n_gpu_layers": "model.n_gpu_layers",
+    "served_model": "model.model",
     "passes": "protocol.passes",
+    "path": "protocol.path",
+    "parallel": "protocol.parallel",
     "prefix": "protocol.prefix",
     "decoding": "protocol.decoding",
     "max_tokens": "protocol.max_tokens",
@@ -60,6 +64,12 @@ _PLACES: dict[str, str] = {
     "seen": "exposure.seen",
     "notes": "notes",
     "bands": "bands",
+}
+# Those that are not asked for and whose flags are called otherwise than their keys.
+_FLAGS = {
+    "model.base_urls": "--base-url",
+    "model.api_key_env": "--api-key-env",
+    "protocol.arms": "--arm",
 }
 _NUMBERS = {"n_ctx", "n_gpu_layers", "passes", "max_tokens"}
 _PARSED: dict[str, Callable[[str], Any]] = {
@@ -81,8 +91,21 @@ def new(
     ] = None,
     n_ctx: Annotated[int | None, typer.Option(help="Context length in tokens.")] = None,
     gpu_layers: Annotated[int | None, typer.Option(help="-1 all, 0 none.")] = None,
+    base_url: Annotated[
+        Many, typer.Option(help="A server of the model, instead of --gguf; repeatable.")
+    ] = None,
+    served_model: Annotated[Text, typer.Option(help="The model's name at the servers.")] = None,
+    api_key_env: Annotated[
+        Text, typer.Option(help="Environment variable that holds the servers' API key.")
+    ] = None,
     passes: Annotated[int | None, typer.Option(help="How often the whole plan is run.")] = None,
+    path: Annotated[str, typer.Option(help="generate or choice.")] = "generate",
     prefix: Annotated[Text, typer.Option(help="shared or whole.")] = None,
+    parallel: Annotated[int, typer.Option(help="Calls at once; 1 = the strict wire.")] = 1,
+    arm: Annotated[
+        Many,
+        typer.Option(help='For path-fidelity, twice: "path=choice,prefix=shared,parallel=4".'),
+    ] = None,
     decoding: Annotated[
         Text, typer.Option(help=f"greedy, or {_NEEDED['decoding'][1].partition('e.g. ')[2][:-1]}")
     ] = None,
@@ -120,10 +143,10 @@ def new(
     as a --draft.
     """
     ws = workspace()
-    path = ws.registration(ident)
-    if path.exists():
+    file = ws.registration(ident)
+    if file.exists():
         remedy = "edit it, or choose another id; a locked one is never overwritten"
-        raise UsageError(Problem("this registration exists", ws.shown(path), remedy=remedy))
+        raise UsageError(Problem("this registration exists", ws.shown(file), remedy=remedy))
     refuse_lost(ws, ident)
     known = DraftValues(
         id=ident,
@@ -135,8 +158,14 @@ def new(
         gguf=gguf,
         n_ctx=n_ctx,
         n_gpu_layers=gpu_layers,
+        base_urls=tuple(base_url or ()),
+        served_model=served_model,
+        api_key_env=api_key_env,
         passes=passes,
+        path=path,
         prefix=prefix,
+        parallel=parallel,
+        arms=tuple(map(expressions.parse_arm, arm or ())),
         missing=missing,
         decoding=None if decoding is None else expressions.parse_decoding(decoding),
         max_tokens=max_tokens,
@@ -153,23 +182,26 @@ def new(
             }
         ),
     )
+    idle = _idle(known)
+    if idle:
+        raise UsageError(*idle)
     known = _completed(known, draft=draft, ident=ident)
     if not draft:
         _refuse(refusals(known))
-    write_synced(path, render(known).encode())
+    write_synced(file, render(known).encode())
     if lock:
         try:
             lock_and_tell(ws, ident, json_out=json_out)
         except PreregError:
-            say(f"Wrote {ws.shown(path)}, which could not be locked:")
+            say(f"Wrote {ws.shown(file)}, which could not be locked:")
             raise
         return
     if json_out:
-        print_json({"id": ident, "file": ws.shown(path), "locked": False})
+        print_json({"id": ident, "file": ws.shown(file), "locked": False})
     elif draft:
-        say(f"Wrote {ws.shown(path)}. Fill in every TODO, then: prereg check {ident}")
+        say(f"Wrote {ws.shown(file)}. Fill in every TODO, then: prereg check {ident}")
     else:
-        say(f"Wrote {ws.shown(path)}. Read it, then: prereg lock {ident}")
+        say(f"Wrote {ws.shown(file)}. Read it, then: prereg lock {ident}")
 
 
 def _claims(sections: dict[str, tuple[Many, Callable[..., dict[str, Any]]]]) -> dict[str, Any]:
@@ -186,16 +218,38 @@ def _claims(sections: dict[str, tuple[Many, Callable[..., dict[str, Any]]]]) -> 
     return parsed
 
 
+def _idle(values: DraftValues) -> list[Problem]:
+    """Flags that would have no effect: refused, for who gives one expects something of it."""
+    if values.base_urls:
+        given = {"--gguf": values.gguf, "--n-ctx": values.n_ctx}
+        given["--gpu-layers"] = values.n_gpu_layers
+        what, remedy = "is for a file, and --base-url is given", "leave one of the two out"
+    else:
+        given = {"--served-model": values.served_model, "--api-key-env": values.api_key_env}
+        what, remedy = "is for a served model", "give --base-url with it"
+    return [Problem(what, where=f, remedy=remedy) for f, v in given.items() if v is not None]
+
+
 def _lacking(values: DraftValues) -> list[str]:
-    lacking = [name for name in _NEEDED if getattr(values, name) is None]
+    served = ("gguf", "n_ctx", "n_gpu_layers") if values.base_urls else ("served_model",)
+    lacking = [n for n in _NEEDED if getattr(values, n) is None and n not in served]
     if values.sentinel is None and values.real is None:
         lacking.insert(0, "sentinel")
     return lacking
 
 
+def _refuse_missing_arms(values: DraftValues) -> None:
+    if values.study == "path-fidelity" and len(values.arms) != 2:
+        what = "path-fidelity compares two settings"
+        remedy = "give --arm twice, for example --arm path=generate --arm path=choice"
+        raise UsageError(Problem(what, where="--arm", found=str(len(values.arms)), remedy=remedy))
+
+
 def _completed(values: DraftValues, *, draft: bool, ident: str) -> DraftValues:
     lacking = _lacking(values)
     no_claim = not (values.bands or values.predictions)
+    if not draft:
+        _refuse_missing_arms(values)
     if draft or not (lacking or no_claim):
         return values
     if sys.stdin.isatty():
@@ -218,10 +272,13 @@ def _refuse(problems: Iterable[Problem]) -> None:
 
 
 def _by_flag(problem: Problem) -> Problem:
+    for place, flag in _FLAGS.items():
+        if _is_in(problem.where, place):
+            return replace(problem, where=f"{flag} ({problem.where})")
     named = (n for n, place in _PLACES.items() if place == problem.where and n != "bands")
     name = next(named, None)
-    flag = None if name is None else _NEEDED[name][0] if name in _NEEDED else f"--{name}"
-    return replace(problem, where=flag or problem.where)
+    own = None if name is None else _NEEDED[name][0] if name in _NEEDED else f"--{name}"
+    return replace(problem, where=own or problem.where)
 
 
 def _ask(values: DraftValues, lacking: Iterable[str], *, no_claim: bool) -> DraftValues:

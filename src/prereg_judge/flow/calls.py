@@ -1,24 +1,19 @@
-"""Between registration and engine: the settings and seed of a call, the record of an attempt."""
+"""Between registration and engine: the seed of a call, the record of an attempt."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 
-from prereg_judge import clock
-from prereg_judge.engine.protocol import Call, Decoding, Failure, Reply
+from prereg_judge.engine.protocol import Call, Failure, Reply
 from prereg_judge.judge import Judge, Parsed, read_reply
 from prereg_judge.plan import Trial
 from prereg_judge.record.run import AttemptLine
-from prereg_judge.registration.schema import Registration, Seeded
+from prereg_judge.registration.schema import Registration
+from prereg_judge.registration.schema_protocol import Seeded
 
 _SEED_BITS = 53  # the largest integers that JSON numbers hold exactly
-
-
-def decoding_of(registered: Registration) -> Decoding:
-    """The engine's decoding settings."""
-    values = registered.protocol.decoding.model_dump(exclude={"seed"})
-    return Decoding(**values)
 
 
 def seed_for(registered: Registration) -> int | None:
@@ -37,8 +32,12 @@ def attempt_line(
     *,
     prompt: str,
     judge: Judge,
+    batch: tuple[int, ...],
 ) -> AttemptLine:
-    """The record of one attempt: what came, and the verdict or the reason for having none."""
+    """The record of one attempt: what came, and the verdict or the reason for having none.
+
+    `batch` are the plan's places of the calls that were answered together.
+    """
     if isinstance(result, Failure):
         read = Parsed(None, result.reason, result.detail)
     else:
@@ -54,8 +53,8 @@ def attempt_line(
         detail=read.detail,
         text=None,
         seconds=round(result.seconds, 6),
-        at=clock.now(),
-        batch=(trial.index,),
+        at="",  # the writer dates it
+        batch=batch,
     )
     if isinstance(result, Failure):
         return line
@@ -69,4 +68,13 @@ def attempt_line(
         n_forced=result.n_forced,
         n_sampled=result.n_sampled,
         allowed_mass=result.allowed_mass,
+        thought=result.thought,
+        n_thought=None if result.thought is None else result.n_thought,
+        probabilities=_pairs(result.probabilities),
+        nodes=result.nodes or None,
     )
+
+
+def _pairs(probabilities: Mapping[str, float] | None) -> tuple[tuple[str, float], ...] | None:
+    """In the order in which JSON objects are written, so that reading gives the same."""
+    return None if probabilities is None else tuple(sorted(probabilities.items()))

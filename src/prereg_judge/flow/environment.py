@@ -14,10 +14,15 @@ import psutil
 
 from prereg_judge import __version__
 from prereg_judge.engine.inspect import system_info
-from prereg_judge.engine.protocol import ModelFacts, ModelSpec
+from prereg_judge.flow.prepare import Inputs
+from prereg_judge.flow.prompts import ModelInputs
+from prereg_judge.flow.settings import every_setting, model_spec
 from prereg_judge.registration.lock import tool_source_sha256
+from prereg_judge.registration.schema_model import LocalModel
 
-_LIBRARIES = ("llama-cpp-python", "llguidance", "numpy", "scipy", "statsmodels", "jinja2")
+_LIBRARIES = (
+    *("llama-cpp-python", "llguidance", "numpy", "scipy", "statsmodels", "jinja2", "httpx"),
+)
 
 
 def machine() -> dict[str, Any]:
@@ -41,16 +46,24 @@ def machine() -> dict[str, Any]:
     }
 
 
-def environment(spec: ModelSpec, facts: ModelFacts, *, written: str) -> dict[str, Any]:
-    """`machine` together with the model and how it is loaded.
+def environment(inputs: Inputs, model: ModelInputs) -> dict[str, Any]:
+    """`machine` together with the model and how it is loaded, for every setting of the run.
 
-    The model is named as the registration writes it, so that a record says nothing about where
-    things lie on this machine.
+    A local model is named as the registration writes it, so that a record says nothing about where
+    things lie on this machine. What servers say of theirs is recorded when they are asked.
     """
-    told = {**asdict(facts), "path": written}
-    told["control_texts"] = len(facts.control_texts)
-    told["chat_template"] = None if facts.chat_template is None else len(facts.chat_template)
-    return {**machine(), "model": told, "load": {**asdict(spec), "path": written}}
+    told, local = machine(), inputs.model.model
+    settings = every_setting(inputs.model)
+    told["settings"] = [asdict(each) for each in settings]
+    if not isinstance(local, LocalModel) or model.facts is None:
+        return told
+    facts = {**asdict(model.facts), "path": local.gguf}
+    facts["control_texts"] = len(model.facts.control_texts)
+    facts["chat_template"] = (
+        None if model.facts.chat_template is None else len(model.facts.chat_template)
+    )
+    specs = [asdict(model_spec(local, model.files[0], each)) for each in settings]
+    return {**told, "model": facts, "load": {**specs[0], "path": local.gguf}}
 
 
 def gpus() -> list[dict[str, str]]:

@@ -7,16 +7,19 @@ whether they still stand. The lock and the ledger are the reference, never the r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from prereg_judge.canon import sha256_file
 from prereg_judge.errors import IntegrityError, PreregError, Problem, UsageError
 from prereg_judge.flow.locking import Locked, ledger_of
-from prereg_judge.flow.views import call_view
+from prereg_judge.flow.redraw import attempt_fault
+from prereg_judge.flow.settings import decoding_of, engine_settings, in_flight, registered_seed
+from prereg_judge.flow.views import call_view, trial_of
 from prereg_judge.judge import read_reply
 from prereg_judge.ledger.book import RunEntry
-from prereg_judge.record.run import Record, check_against_plan, read_plan, read_record
+from prereg_judge.record.run import AttemptLine, Record, check_against_plan, read_plan, read_record
 from prereg_judge.stopping import stop_state
 from prereg_judge.workspace import Workspace
 
@@ -76,7 +79,7 @@ def verify_run(workspace: Workspace, locked: Locked, entry: RunEntry) -> Record:
     if entry.state == "aborted":
         what = f"run {entry.number} was given up and is not scored: {entry.reason}"
         raise UsageError(Problem(what, remedy=f"start another with `prereg run {ident}`"))
-    raise_integrity(_copy_problems(locked, entry, folder, shown))
+    raise_integrity(copy_problems(locked, entry, folder, shown))
     record = read_record(folder, shown=shown)
     retries = locked.inputs.model.protocol.hang.retries
     waiting = check_against_plan(record, retries=retries, shown=shown)
@@ -94,26 +97,12 @@ def verify_run(workspace: Workspace, locked: Locked, entry: RunEntry) -> Record:
             *_record_problems(locked, entry, record, shown),
             *_manifest_problems(workspace, locked, entry, record, shown),
             *_plan_problems(locked, record, shown),
-            *_reply_problems(locked, record, shown),
         ]
     )
     return record
 
 
-def verify_open(locked: Locked, entry: RunEntry, record: Record, *, shown: str) -> list[Problem]:
-    """What differs between an unfinished run and what lock and ledger say of it.
-
-    The registration's copy, the lock's copy and the plan are compared by hash. Every head of the
-    record that the ledger noted when the run was resumed must be in the record still: attempts
-    made before cannot have been taken out.
-    """
-    return [
-        *_copy_problems(locked, entry, record.folder, shown),
-        *_record_problems(locked, entry, record, shown),
-    ]
-
-
-def _copy_problems(locked: Locked, entry: RunEntry, folder: Path, shown: str) -> list[Problem]:
+def copy_problems(locked: Locked, entry: RunEntry, folder: Path, shown: str) -> list[Problem]:
     """Files whose bytes the lock or the ledger vouch for, and which are others."""
     started = next(e for e in locked.events if e["event"] == "run_started" and _is(entry, e))
     expected = {
@@ -133,30 +122,80 @@ def _copy_problems(locked: Locked, entry: RunEntry, folder: Path, shown: str) ->
     return problems
 
 
+def noted_heads(locked: Locked, entry: RunEntry) -> list[str]:
+    """Hashes of record lines that the ledger noted when the run was resumed.
+
+    They must be in the record still: attempts made before cannot have been taken out.
+    """
+    return [e["head"] for e in locked.events if e["event"] == "run_resumed" and _is(entry, e)]
+
+
+class RecordCheck:
+    """Told the lines of a run's record in order; keeps what this run cannot have written."""
+
+    def __init__(self, locked: Locked, entry: RunEntry, shown: str) -> None:
+        self._here, self._entry = (locked.lock.id, entry.number), entry
+        self._file = f"{shown}/attempts.jsonl"
+        self._registered, self._judge = locked.inputs.model, locked.inputs.judge
+        self._decoding = decoding_of(self._registered)
+        self._seed = registered_seed(self._registered)
+        self._headed = False
+        self._problems: list[Problem] = []
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What is wrong, 20 at most."""
+        return self._problems[:20]
+
+    def note(self, line: dict[str, Any]) -> None:
+        """Take a line that is no attempt."""
+        if line.get("event") in ("run", "session"):
+            self._headed = True
+            if (line.get("id"), line.get("run")) != self._here:
+                self._foreign()
+
+    def attempt(self, line: AttemptLine) -> None:
+        """Take an attempt."""
+        if len(self._problems) >= 20:
+            return
+        if not self._headed:
+            self._headed = True  # said once
+            self._foreign()
+        settings = engine_settings(self._registered, trial_of(line.trial).pass_no)
+        wrong = attempt_fault(
+            line,
+            path=settings.path,
+            decoding=self._decoding,
+            seed=self._seed,
+            verdicts=self._judge.spec.verdicts,
+        )
+        if line.at < self._entry.started_at:
+            wrong = "was made before its run began"
+        elif wrong is None and line.text is not None:
+            read = read_reply(self._judge, text=line.text, finish=line.finish or "complete")
+            if (read.verdict, read.unscored) != (line.verdict, line.unscored):
+                wrong = "the recorded verdict is not what the judge makes of the recorded reply"
+        if wrong is not None:
+            self._problems.append(Problem(wrong, self._file, found=line.trial))
+
+    def _foreign(self) -> None:
+        what = "belongs to another run: its header says so"
+        self._problems.append(Problem(what, self._file))
+
+
 def _record_problems(locked: Locked, entry: RunEntry, record: Record, shown: str) -> list[Problem]:
-    """What in the attempts cannot have been written by this run."""
-    file = f"{shown}/attempts.jsonl"
+    """What in the record cannot have been written by this run."""
+    check = RecordCheck(locked, entry, shown)
     problems = []
-    noted = [e["head"] for e in locked.events if e["event"] == "run_resumed" and _is(entry, e)]
-    if not record.heads.issuperset(noted):
+    if not record.heads.issuperset(noted_heads(locked, entry)):
         what = "attempts that the ledger knows of are gone: the record was cut or replaced"
+        file = f"{shown}/attempts.jsonl"
         problems.append(Problem(what, file, remedy="restore it"))
-    headers = [n for n in record.notes if n.get("event") in ("run", "session")]
-    here = (locked.lock.id, entry.number)
-    if record.attempts and (
-        not headers or any((n.get("id"), n.get("run")) != here for n in headers)
-    ):
-        problems.append(Problem("belongs to another run: its header says so", file))
-    draws = locked.inputs.model.protocol.decoding.mode != "greedy"
-    for line in record.attempts:
-        replied = line.text is not None and line.tokens is not None and line.finish is not None
-        if line.verdict is not None and not replied:
-            problems.append(Problem("a verdict has no reply behind it", file, found=line.trial))
-        elif (line.seed is not None) != draws:
-            problems.append(Problem("the seed does not fit the decoding", file, found=line.trial))
-        elif line.at < entry.started_at:
-            problems.append(Problem("was made before its run began", file, found=line.trial))
-    return problems[:20]
+    for line in record.notes:
+        check.note(line)
+    for attempt in record.attempts:
+        check.attempt(attempt)
+    return [*problems, *check.problems]
 
 
 def raise_integrity(problems: Sequence[Problem]) -> None:
@@ -181,10 +220,13 @@ def _manifest_problems(
     calls = [call_view(line) for line in record.attempts]
     tripped = {r.id: stop_state(r, calls).at_call for r in locked.inputs.claims.stops}
     problems = []
-    if manifest.get("status") == "stopped" and tripped.get(str(manifest.get("stopped_by"))) != len(
-        calls
-    ):
-        problems.append(Problem("no registered stop rule ended the run where it ends", file))
+    if manifest.get("status") == "stopped":
+        at = tripped.get(str(manifest.get("stopped_by")))
+        # What was in flight when the rule tripped is recorded too, and no call was begun after.
+        if at is None or len(calls) - at > in_flight(locked.inputs.model) - 1:
+            problems.append(Problem("no registered stop rule ended the run where it ends", file))
+    elif any(at is not None for at in tripped.values()):
+        problems.append(Problem("a registered stop rule tripped, and the run went on", file))
     told = (manifest.get("id"), manifest.get("run"), manifest.get("attempts_head"))
     if told != (locked.lock.id, entry.number, record.head):
         problems.append(Problem("does not describe this run's record", file))
@@ -195,21 +237,8 @@ def _manifest_problems(
 
 
 def _plan_problems(locked: Locked, record: Record, shown: str) -> list[Problem]:
-    planned = [(trial.index, trial.key) for trial in locked.inputs.plan()]
-    stored = [(line.index, line.trial) for line in read_plan(record.folder, shown=shown)]
-    if planned == stored:
+    planned = ((trial.index, trial.key) for trial in locked.inputs.plan)
+    stored = ((line.index, line.trial) for line in read_plan(record.folder, shown=shown))
+    if all(a == b for a, b in zip_longest(planned, stored)):
         return []
     return [Problem("is not the plan of the locked registration", f"{shown}/plan.jsonl")]
-
-
-def _reply_problems(locked: Locked, record: Record, shown: str) -> list[Problem]:
-    """Read every reply again: the recorded verdict must be what the judge file makes of it."""
-    problems = []
-    for line in record.attempts:
-        if line.text is None:
-            continue
-        read = read_reply(locked.inputs.judge, text=line.text, finish=line.finish or "complete")
-        if (read.verdict, read.unscored) != (line.verdict, line.unscored):
-            what = "the recorded verdict is not what the judge makes of the recorded reply"
-            problems.append(Problem(what, f"{shown}/attempts.jsonl", found=line.trial))
-    return problems[:20]

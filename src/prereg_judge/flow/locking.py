@@ -11,13 +11,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from prereg_judge import __version__, clock
-from prereg_judge.canon import sha256_bytes, sha256_file, sha256_value
+from prereg_judge.canon import sha256_bytes, sha256_file, sha256_list, sha256_value
 from prereg_judge.chain import write_synced
 from prereg_judge.errors import IntegrityError, Problem, UsageError
 from prereg_judge.flow.earlier import earlier_names, locate
-from prereg_judge.flow.prepare import Inputs, ModelInputs, read_inputs, read_model
+from prereg_judge.flow.prepare import Inputs, read_inputs
+from prereg_judge.flow.prompts import ModelInputs, read_model
 from prereg_judge.ledger.book import Event, Ledger
-from prereg_judge.plan import trial_key
 from prereg_judge.registration.lock import (
     Derived,
     InputRole,
@@ -29,6 +29,7 @@ from prereg_judge.registration.lock import (
     tool_source_sha256,
 )
 from prereg_judge.registration.schema import meaning
+from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.workspace import Workspace, model_files
 
 Progress = Callable[[int], None]
@@ -48,7 +49,8 @@ def refuse_lost(workspace: Workspace, ident: str) -> None:
         If it is so.
     """
     path = workspace.registration(ident)
-    if not path.exists() and ledger_of(workspace).events(ident):
+    events = ledger_of(workspace).events(ident)
+    if not path.exists() and any(e["event"] == "registered" for e in events):
         what = "the registration is gone, and the ledger knows that it was locked"
         remedy = "restore it from git or a copy"
         raise IntegrityError(Problem(what, workspace.shown(path), remedy=remedy))
@@ -170,22 +172,23 @@ def _entry(role: InputRole, name: str, path: Path, progress: Progress | None = N
 
 
 def _model_name(inputs: Inputs, path: Path) -> str:
-    written = inputs.model.model.gguf
+    model = inputs.model.model
+    assert isinstance(model, LocalModel)  # a served one has no files
+    written = model.gguf
     return written.rpartition("/")[0] + "/" + path.name if "/" in written else path.name
 
 
 def derive(inputs: Inputs, model: ModelInputs) -> Derived:
     """Hashes of what the inputs become; compared again at every run."""
-    trials = [[trial_key(t.set, t.item.id, t.order, t.pass_no), t.index] for t in inputs.plan()]
     return Derived(
         meaning=sha256_value("registration-meaning", meaning(inputs.model)),
         prompt_template=inputs.judge.prompt_sha256,
         output_schema=inputs.judge.output_sha256,
         grammar=sha256_bytes(model.grammar.encode()),
-        chat_template=sha256_bytes((model.facts.chat_template or "").encode()),
+        chat_template=sha256_bytes(((model.facts and model.facts.chat_template) or "").encode()),
         prompts=model.prompts_sha256,
-        plan=sha256_value("plan", trials),
-        n_trials=len(trials),
+        plan=sha256_list("plan", ([t.key, t.index] for t in inputs.plan)),
+        n_trials=len(inputs.plan),
         longest_prompt=model.longest,
     )
 
@@ -266,7 +269,9 @@ def _file_of(workspace: Workspace, entry: LockedInput | LockedRegistration) -> P
 
 
 def _changed_model(workspace: Workspace, lock: Lock, progress: Progress | None) -> list[Problem]:
-    written = next(entry.name for entry in lock.inputs if entry.role == "model")
+    written = next((entry.name for entry in lock.inputs if entry.role == "model"), None)
+    if written is None:  # a served model: nothing of it is here
+        return []
     paths = {p.name: p for p in model_files(workspace, written)}
     problems = []
     for entry in lock.inputs:

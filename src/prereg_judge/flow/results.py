@@ -10,9 +10,12 @@ from prereg_judge import __version__
 from prereg_judge.canon import canonical_json
 from prereg_judge.chain import write_synced
 from prereg_judge.flow.scoring import Scored, remember
+from prereg_judge.flow.settings import arms_in_words, engine_settings
 from prereg_judge.ledger.book import RunEntry
 from prereg_judge.plan import trial_key
 from prereg_judge.registration.lock import tool_source_sha256
+from prereg_judge.registration.schema import Registration
+from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.report.files import (
     DisagreementLine,
     Result,
@@ -21,7 +24,7 @@ from prereg_judge.report.files import (
     disagreements_jsonl,
     score_json,
 )
-from prereg_judge.study import self_agreement
+from prereg_judge.study.rows import disagreements, transitions
 from prereg_judge.workspace import Workspace
 
 
@@ -48,7 +51,7 @@ def result_of(scored: Scored) -> Result:
         facts=_facts(scored),
         verdict=scored.verdict,
         summary=scored.summary,
-        tables=tuple(t for role in roles for t in self_agreement.transitions(scored.data, role)),
+        tables=tuple(t for role in roles for t in transitions(scored.data, role)),
         notes=scored.notes,
         disagreements=_disagreements(scored),
         provenance={
@@ -59,6 +62,8 @@ def result_of(scored: Scored) -> Result:
             "ledger_head_at_end_of_run": manifest.get("ledger_head"),
             "tool": {"version": __version__, "source_sha256": tool_source_sha256()},
         },
+        arms=scored.data.arms,
+        curves=scored.locked.inputs.study.curves(scored.data),
     )
 
 
@@ -78,12 +83,26 @@ def _facts(scored: Scored) -> dict[str, str]:
         "registration": f"{registered.id}, locked {scored.locked.lock.locked_at}",
         "judge": f"{registered.judge} ({scored.locked.inputs.judge.spec.title})",
         "items": "; ".join(sets),
-        "model": registered.model.gguf,
-        "protocol": f"{protocol.passes} passes, path {protocol.path}, prefix {protocol.prefix}",
+        "model": _model(registered),
+        "protocol": f"{protocol.passes} passes, " + _settings(registered),
         "decoding": decoding.mode + (f" ({drawn})" if drawn else ""),
         "without a verdict": f"missing: {registered.missing}",
         "seen before": registered.exposure.seen,
     }
+
+
+def _model(registered: Registration) -> str:
+    model = registered.model
+    if isinstance(model, LocalModel):
+        return model.gguf
+    return f"{model.model}, served by {', '.join(model.base_urls)} (its weights are not hashed)"
+
+
+def _settings(registered: Registration) -> str:
+    arms = arms_in_words(registered)
+    if not arms:
+        return engine_settings(registered, 1).words
+    return "; ".join(f"pass {n}: {words}" for n, words in enumerate(arms, start=1))
 
 
 def _disagreements(scored: Scored) -> tuple[DisagreementLine, ...]:
@@ -91,7 +110,7 @@ def _disagreements(scored: Scored) -> tuple[DisagreementLine, ...]:
     names = scored.locked.inputs.judge.spec.fields
     passes = range(1, scored.data.passes + 1)
     lines = []
-    for row in self_agreement.disagreements(scored.data):
+    for row in disagreements(scored.data):
         keys = [trial_key(row.set, row.item_id, row.order, p) for p in passes]
         last = [made[-1] if (made := scored.record.by_trial.get(k)) else None for k in keys]
         item = items[row.set, row.item_id]

@@ -1,26 +1,28 @@
 """Running a locked registration: one numbered run, resumed where its record ends.
 
 The run's number is in the ledger, synced, before the first call; every attempt is in the record
-before the next one is made. A killed process loses at most the call in flight.
+before the next call or group is made. A killed process loses at most the calls in flight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
-from prereg_judge import clock
-from prereg_judge.canon import canonical_json, sha256_bytes
+from prereg_judge.canon import canonical_json, sha256_file
 from prereg_judge.chain import write_synced
-from prereg_judge.engine.protocol import Backend, Call, Reply
-from prereg_judge.engine.supervisor import Limits, LlamaBackend, attempts
+from prereg_judge.engine.protocol import Backend
 from prereg_judge.errors import IntegrityError, Problem, UsageError
-from prereg_judge.flow.calls import attempt_line, decoding_of, seed_for
+from prereg_judge.flow.backends import MakeBackend, described, make_backend, refuse_other_servers
+from prereg_judge.flow.collecting import Collector, StartBackend
 from prereg_judge.flow.environment import environment
-from prereg_judge.flow.evidence import verify_open
+from prereg_judge.flow.evidence import RecordCheck, copy_problems, noted_heads, raise_integrity
 from prereg_judge.flow.locking import (
     Locked,
     check_derived,
@@ -29,13 +31,8 @@ from prereg_judge.flow.locking import (
     open_locked,
     read_lock,
 )
-from prereg_judge.flow.prepare import (
-    Inputs,
-    ModelInputs,
-    load_timeout_s,
-    model_spec,
-    read_model,
-)
+from prereg_judge.flow.prompts import ModelInputs, read_model, safe_words
+from prereg_judge.flow.settings import EngineSettings
 from prereg_judge.flow.views import call_view
 from prereg_judge.flow.watching import Finished, Watcher
 from prereg_judge.ledger.book import RunEntry, run_entries
@@ -45,34 +42,14 @@ from prereg_judge.record.run import (
     AttemptWriter,
     PlanLine,
     PromptLine,
-    Record,
-    check_against_plan,
-    lines_data,
-    read_record,
+    line_data,
+    read_manifest,
     write_lines,
     write_manifest,
 )
-from prereg_judge.verdict import StopWatch
+from prereg_judge.record.state import RunState, read_state
+from prereg_judge.stopping import StopWatch
 from prereg_judge.workspace import Workspace
-
-MakeBackend = Callable[[Inputs, ModelInputs, Path, Callable[[str], None]], Backend]
-
-
-def llama_backend(
-    inputs: Inputs, model: ModelInputs, log: Path, announce: Callable[[str], None]
-) -> Backend:
-    """The engine that a registration asks for."""
-    registered = inputs.model
-    hang = registered.protocol.hang
-    return LlamaBackend(
-        model_spec(registered, model.files[0]),
-        inputs.constraint,
-        decoding=decoding_of(registered),
-        max_tokens=registered.protocol.max_tokens,
-        limits=Limits(hang.call_timeout_s, hang.heartbeat_s, load_timeout_s(registered)),
-        log=log,
-        announce=announce,
-    )
 
 
 def run_registration(
@@ -81,7 +58,7 @@ def run_registration(
     *,
     again: bool = False,
     watcher: Watcher | None = None,
-    make_backend: MakeBackend = llama_backend,
+    make_backend: MakeBackend = make_backend,
 ) -> Finished:
     """Start a run, or resume the one that is unfinished.
 
@@ -112,6 +89,9 @@ def run_registration(
         entry = _choose(workspace, ident, run_entries(locked.events), again=again)
         model = read_model(locked.inputs)
         check_derived(locked, model)
+        hashes = [e.sha256 for e in locked.lock.inputs if e.role == "model"]
+        paths = map(str, model.files)
+        model = replace(model, hashes=dict(zip(paths, hashes, strict=True)))
         return _Run(workspace, locked, model, watcher).go(entry, make_backend)
 
 
@@ -183,67 +163,122 @@ class _Run:
         self.registered = locked.inputs.model
         self.ident = self.registered.id
         self.ledger = ledger_of(workspace)
-        self.retries = self.registered.protocol.hang.retries
-        self.watches = [(rule, StopWatch(rule)) for rule in self.inputs.claims.stops]
+        retries = self.registered.protocol.hang.retries
+        self.state = RunState(self.inputs.plan, retries=retries)
+        self.watches = [StopWatch(rule) for rule in self.inputs.claims.stops]
+        self.served: dict[str, Any] | None = None  # what servers said when the run began
 
     def go(self, entry: RunEntry | None, make_backend: MakeBackend) -> Finished:
         """Start or resume, call every trial that is not done, and write the manifest."""
-        number, folder, record = self._open(entry)
-        shown = self.workspace.shown(folder)
-        if record.manifest is not None:  # killed between the manifest and the ledger's event
-            return self._finish(number, folder, record.manifest["status"])
-        waiting = set(check_against_plan(record, retries=self.retries, shown=shown))
-        total = self.locked.lock.derived.n_trials
-        self.watcher.begin(number, total, total - len(waiting), entry is not None)
-        writer = AttemptWriter(folder, header={"id": self.ident, "run": number})
+        number, folder = self._begin() if entry is None else self._resume(entry)
+        manifest = read_manifest(folder, shown=self.workspace.shown(folder))
+        if manifest is not None:  # killed between the manifest and the ledger's event
+            return self._finish(number, folder, manifest)
+        state, total = self.state, len(self.state.plan)
+        self.watcher.begin(number, total, state.n_done, entry is not None)
+        for text in safe_words(self.inputs, self.model.facts):
+            self.watcher.announce(text)
+        started = next(
+            e["at"]
+            for e in self.ledger.events(self.ident)
+            if e["event"] == "run_started" and e["run"] == number
+        )
+        writer = AttemptWriter(
+            folder,
+            header={"id": self.ident, "run": number},
+            not_before=max(started, state.last_at),
+        )
         try:
-            stopped = self._replay(record)
-            if stopped is None and waiting:
-                backend = make_backend(
-                    self.inputs, self.model, folder / "worker.log", self.watcher.announce
+            stopped = self._tripped()
+            if stopped is None and state.n_done < total:
+                collector = Collector(
+                    self.inputs,
+                    self.model,
+                    state,
+                    writer=writer,
+                    watcher=self.watcher,
+                    watches=self.watches,
                 )
-                try:
-                    stopped = self._call_all(waiting, record, writer, backend)
-                finally:
-                    backend.close()
+                stopped = collector.collect(self._starter(make_backend, folder, writer))
             if stopped is not None:
                 writer.note("stopped", rule=stopped)
+            finished_at = writer.now()
+            head = writer.head
         finally:
             writer.close()
-        status = "complete" if stopped is None else "stopped"
-        record = read_record(folder, shown=shown)
-        write_manifest(
-            folder,
-            {
-                "id": self.ident,
-                "run": number,
-                "status": status,
-                "stopped_by": stopped,
-                "finished_at": clock.now(),
-                "trials": total,
-                "attempts": len(record.attempts),
-                "attempts_head": record.head,
-                "ledger_head": self.ledger.head,
-            },
-        )
-        return self._finish(number, folder, status)
+        manifest = {
+            "id": self.ident,
+            "run": number,
+            "status": "complete" if stopped is None else "stopped",
+            "stopped_by": stopped,
+            "finished_at": finished_at,
+            "trials": total,
+            "attempts": state.n_attempts,
+            "attempts_head": head,
+            "ledger_head": self.ledger.head,
+        }
+        write_manifest(folder, manifest)
+        return self._finish(number, folder, manifest)
 
-    def _open(self, entry: RunEntry | None) -> tuple[int, Path, Record]:
-        if entry is not None:
-            folder = self.workspace.run(self.ident, entry.number)
-            shown = self.workspace.shown(folder)
-            record = read_record(folder, shown=shown)
-            problems = verify_open(self.locked, entry, record, shown=shown)
-            prompts = folder / "prompts.jsonl"
-            if not prompts.is_file() or prompts.read_bytes() != lines_data(self._prompts()):
-                problems.append(
-                    Problem("are not the prompts of the lock", f"{shown}/{prompts.name}")
-                )
-            if problems:
-                raise IntegrityError(*problems)
-            check_against_plan(record, retries=self.retries, shown=shown)
-            self.ledger.append("run_resumed", ident=self.ident, run=entry.number, head=record.head)
-            return entry.number, folder, record
+    def _starter(
+        self, make_backend: MakeBackend, folder: Path, writer: AttemptWriter
+    ) -> StartBackend:
+        def start(settings: EngineSettings) -> Backend:
+            backend = make_backend(
+                self.inputs, self.model, settings, folder / "worker.log", self.watcher.announce
+            )
+            try:
+                served = described(backend)
+                if served is not None:
+                    refuse_other_servers(self.served, served)
+                    self.served = served
+                    writer.note("served", **served)
+            except BaseException:
+                backend.close()
+                raise
+            return backend
+
+        return start
+
+    def _tripped(self) -> str | None:
+        """The stop rule that had tripped before this session."""
+        states = [watch.state for watch in self.watches]
+        return next((s.rule.id for s in states if s.at_call is not None), None)
+
+    def _resume(self, entry: RunEntry) -> tuple[int, Path]:
+        folder = self.workspace.run(self.ident, entry.number)
+        shown = self.workspace.shown(folder)
+        raise_integrity(copy_problems(self.locked, entry, folder, shown))
+        check = RecordCheck(self.locked, entry, shown)
+
+        def on_attempt(line: AttemptLine) -> None:
+            check.attempt(line)
+            for watch in self.watches:
+                watch.feed(call_view(line))
+
+        def on_note(note: dict[str, Any]) -> None:
+            check.note(note)
+            if note.get("event") == "served":
+                self.served = note
+
+        read_state(
+            folder,
+            self.state,
+            shown=shown,
+            prompt_of=self._prompt,
+            on_attempt=on_attempt,
+            on_note=on_note,
+            heads=noted_heads(self.locked, entry),
+        )
+        problems = check.problems
+        prompts = folder / "prompts.jsonl"
+        if not prompts.is_file() or sha256_file(prompts) != self._prompts_sha256():
+            problems.append(Problem("are not the prompts of the lock", f"{shown}/{prompts.name}"))
+        raise_integrity(problems)
+        self.ledger.append("run_resumed", ident=self.ident, run=entry.number, head=self.state.head)
+        return entry.number, folder
+
+    def _begin(self) -> tuple[int, Path]:
         entries = run_entries(self.locked.events)
         number = entries[-1].number + 1 if entries else 1
         folder = self.workspace.run(self.ident, number)
@@ -255,105 +290,49 @@ class _Run:
         self.ledger.append(
             "run_started", ident=self.ident, run=number, lock=self.locked.lock_sha256, plan=plan
         )
-        return number, folder, read_record(folder, shown=self.workspace.shown(folder))
+        return number, folder
 
     def _lay_out(self, folder: Path) -> str:
         """Write everything that is known before the first call; return the plan's hash."""
         write_synced(folder / "registration.yaml", self.inputs.loaded.raw)
         write_synced(folder / "lock.json", self.locked.lock_bytes)
         write_lines(folder / "prompts.jsonl", self._prompts())
-        spec = model_spec(self.registered, self.model.files[0])
-        written = self.registered.model.gguf
-        data = canonical_json(environment(spec, self.model.facts, written=written)) + b"\n"
+        data = canonical_json(environment(self.inputs, self.model)) + b"\n"
         write_synced(folder / "environment.json", data)
         return write_lines(
             folder / "plan.jsonl",
             (
                 PlanLine(t.index, t.key, t.set, t.item.id, t.order, t.pass_no, self._prompt(t))
-                for t in self.inputs.plan()
+                for t in self.inputs.plan
             ),
         )
 
-    def _prompts(self) -> list[PromptLine]:
+    def _prompts(self) -> Iterator[PromptLine]:
         distinct = {p.sha256: p for p in self.model.prompt_of.values()}.values()
-        return [PromptLine(p.sha256, p.text, len(p.tokens), p.ids_sha256) for p in distinct]
+        return (PromptLine(p.sha256, p.text, len(p.tokens), p.ids_sha256) for p in distinct)
+
+    def _prompts_sha256(self) -> str:
+        digest = hashlib.sha256()
+        for line in self._prompts():
+            digest.update(line_data(line))
+        return digest.hexdigest()
 
     def _prompt(self, trial: Trial) -> str:
-        return self.model.prompt_of[trial.set, trial.item.id, trial.order].sha256
+        return self.model.prompt(trial).sha256
 
-    def _replay(self, record: Record) -> str | None:
-        """Feed the attempts made so far to the stop rules; name the one that had tripped."""
-        tripped = None
-        for line in record.attempts:
-            tripped = self._watch(line) or tripped
-        return tripped
-
-    def _watch(self, line: AttemptLine) -> str | None:
-        view = call_view(line)
-        states = {rule.id: watch.feed(view) for rule, watch in self.watches}
-        return next((ident for ident, state in states.items() if state.tripped), None)
-
-    def _call_all(
-        self, waiting: set[str], record: Record, writer: AttemptWriter, backend: Backend
-    ) -> str | None:
-        """Call the trials that are not done, in plan order; the id of a tripped stop rule."""
-        current_pass = 0
-        for trial in self.inputs.plan():
-            if trial.key not in waiting:
-                continue
-            if trial.pass_no != current_pass:
-                backend.start_pass()
-                current_pass = trial.pass_no
-            made = len(record.by_trial.get(trial.key, []))
-            stopped = self._call(trial, made, writer, backend)
-            if stopped is not None:
-                return stopped
-        return None
-
-    def _call(self, trial: Trial, made: int, writer: AttemptWriter, backend: Backend) -> str | None:
-        prompt = self.model.prompt_of[trial.set, trial.item.id, trial.order]
-
-        def make_call() -> Call:
-            self.watcher.calling(trial.key)
-            seed = seed_for(self.registered)
-            return Call(trial.key, prompt.tokens, self.model.cuts, seed)
-
-        left = self.retries - made
-        tries = attempts(backend, make_call, retries=left)
-        for call, result in tries:
-            made += 1
-            line = attempt_line(
-                trial,
-                made,
-                call,
-                result,
-                prompt=prompt.sha256,
-                judge=self.inputs.judge,
-            )
-            writer.attempt(line)
-            done = isinstance(result, Reply) or made > self.retries
-            self.watcher.attempted(line, done)
-            stopped = self._watch(line)
-            if stopped is not None:
-                return stopped
-        return None
-
-    def _finish(self, number: int, folder: Path, status: str) -> Finished:
-        manifest = (folder / "manifest.json").read_bytes()
+    def _finish(self, number: int, folder: Path, manifest: dict[str, Any]) -> Finished:
         self.ledger.append(
             "run_finished",
             ident=self.ident,
             run=number,
-            status=status,
-            manifest=sha256_bytes(manifest),
+            status=manifest["status"],
+            manifest=sha256_file(folder / "manifest.json"),
         )
-        record = read_record(folder, shown=self.workspace.shown(folder))
-        assert record.manifest is not None
         return Finished(
             number,
             folder,
-            status,
-            record.manifest["stopped_by"],
-            record.manifest["trials"],
-            len(record.attempts),
+            manifest["status"],
+            manifest["stopped_by"],
+            manifest["trials"],
+            manifest["attempts"],
         )

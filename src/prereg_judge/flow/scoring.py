@@ -19,9 +19,9 @@ from prereg_judge.flow.views import call_view, study_input
 from prereg_judge.ledger.book import RunEntry, run_entries
 from prereg_judge.record.run import Record
 from prereg_judge.registration.lock import tool_source_sha256
-from prereg_judge.study import self_agreement
 from prereg_judge.study.metric import Metric, MetricRef
 from prereg_judge.study.outcomes import StudyInput, agreeing
+from prereg_judge.study.rows import scored_trials
 from prereg_judge.verdict import Verdict, evaluate, stop_state, with_doubts
 from prereg_judge.workspace import Workspace
 
@@ -90,10 +90,10 @@ def score_registration(workspace: Workspace, ident: str, *, run: int | None = No
         record=record,
         data=data,
         claimed=claimed,
-        summary=self_agreement.summary(data),
+        summary=locked.inputs.study.summary(data),
         verdict=verdict,
         notes=(
-            *self_agreement.plain_words(data),
+            *locked.inputs.study.plain_words(data),
             *_stopped_notes(not_called, locked.lock.derived.n_trials),
             *_notes(locked, faults),
             *_run_notes(locked, record),
@@ -105,13 +105,13 @@ def _judged(
     locked: Locked, data: StudyInput, record: Record
 ) -> tuple[Verdict, dict[MetricRef, Metric]]:
     claims = locked.inputs.claims
-    claimed = self_agreement.compute(data, metric_refs(claims))
+    claimed = locked.inputs.study.compute(data, metric_refs(claims))
     calls = [call_view(line) for line in record.attempts]
     verdict = evaluate(
         claims,
         claimed,
         stops_tripped={rule.id: stop_state(rule, calls) for rule in claims.stops},
-        scored=self_agreement.scored_trials(data),
+        scored=scored_trials(data),
     )
     return verdict, claimed
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prereg_judge.flow.prepare import Inputs
+from prereg_judge.flow.settings import arms_in_words, decoding_of
 from prereg_judge.record.run import AttemptLine, Record
-from prereg_judge.study.outcomes import CallView, ItemView, Outcome, StudyInput, TrialKey
+from prereg_judge.study.outcomes import CallView, Choice, ItemView, Outcome, StudyInput, TrialKey
 from prereg_judge.words import Order, SetRole
 
 
@@ -43,6 +44,19 @@ def study_input(inputs: Inputs, record: Record) -> StudyInput:
         missing=model.missing,
         decoding=model.protocol.decoding.mode,
         earlier=inputs.earlier,
+        choices={
+            trial_of(line.trial): Choice(line.nodes, dict(line.probabilities))
+            for made in record.by_trial.values()
+            if (line := made[-1]).nodes is not None and line.probabilities is not None
+        },
+        masses={
+            trial_of(line.trial): line.allowed_mass
+            for made in record.by_trial.values()
+            if (line := made[-1]).allowed_mass is not None
+        },
+        shaping=decoding_of(model),
+        arms=arms_in_words(model),
+        batches_lost=sum(note.get("event") == "batch_lost" for note in record.notes),
     )
 
 

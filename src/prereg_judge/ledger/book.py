@@ -18,7 +18,14 @@ from prereg_judge.chain import ChainWriter, read_chain
 from prereg_judge.errors import IntegrityError, Problem
 
 EventName = Literal[
-    "registered", "run_started", "run_resumed", "run_finished", "run_aborted", "scored"
+    "registered",
+    "run_started",
+    "run_resumed",
+    "run_finished",
+    "run_aborted",
+    "scored",
+    "probe_started",
+    "probed",
 ]
 Event = dict[str, Any]
 
@@ -153,6 +160,8 @@ def impossible(events: list[Event]) -> str | None:
     locked = False
     for event in events:
         name, number = event.get("event"), event.get("run")
+        if name in ("probe_started", "probed"):  # at any time, also before the lock
+            continue
         if name == "registered":
             if locked or not all(isinstance(event.get(k), str) for k in ("lock", "locked_at")):
                 return "it is registered a second time, or without its lock"

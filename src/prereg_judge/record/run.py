@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from prereg_judge import clock
-from prereg_judge.canon import canonical_json, sha256_bytes, sha256_file
+from prereg_judge.canon import canonical_json, sha256_file
 from prereg_judge.chain import ChainWriter, read_chain, write_synced
+from prereg_judge.choices import Node, node_of
 from prereg_judge.errors import IntegrityError, Problem
 from prereg_judge.words import INFRASTRUCTURE, Unscored
 
@@ -66,7 +67,9 @@ class AttemptLine:
 
     `text` and `tokens` are the reply as it came, None where none came; exactly one of `verdict`
     and `unscored` is set. `seconds` is the time of the call without loading the model; `at` is when
-    it ended.
+    it ended. `batch` are the plan's places of the calls that were answered together. `thought` is
+    what was thought before the reply. For the path `choice`, `probabilities` are (verdict,
+    probability of being drawn) and `nodes` the compared tokens that they follow from.
     """
 
     index: int
@@ -88,6 +91,10 @@ class AttemptLine:
     n_sampled: int | None = None
     allowed_mass: float | None = None
     batch: tuple[int, ...] = ()
+    thought: str | None = None
+    n_thought: int | None = None
+    probabilities: tuple[tuple[str, float], ...] | None = None
+    nodes: tuple[Node, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -113,16 +120,17 @@ class Record:
         return made[-1].unscored not in INFRASTRUCTURE or len(made) > retries
 
 
-def lines_data(lines: Iterable[Any]) -> bytes:
-    """Dataclass lines as canonical JSON Lines."""
-    return b"".join(canonical_json(asdict(line)) + b"\n" for line in lines)
+def line_data(line: Any) -> bytes:
+    """A dataclass line as canonical JSON, with its newline."""
+    return canonical_json(asdict(line)) + b"\n"
 
 
 def write_lines(path: Path, lines: Iterable[Any]) -> str:
-    """Write dataclass lines as canonical JSON Lines, synced; return the hash of the bytes."""
-    data = lines_data(lines)
-    write_synced(path, data)
-    return sha256_bytes(data)
+    """Write dataclass lines as canonical JSON Lines, synced; return the hash of the bytes.
+
+    Holds one line at a time.
+    """
+    return write_synced(path, (line_data(line) for line in lines))
 
 
 def read_plan(folder: Path, *, shown: str) -> Iterator[PlanLine]:
@@ -145,24 +153,48 @@ def read_plan(folder: Path, *, shown: str) -> Iterator[PlanLine]:
 
 
 class AttemptWriter:
-    """The one writer of a run's attempts."""
+    """The one writer of a run's attempts.
 
-    def __init__(self, folder: Path, *, header: dict[str, Any]) -> None:
-        """Open the run's attempts; a new file begins with `header`, a resumed one says so."""
+    Times never go back within a record: where the machine's clock does, a note says so and the
+    last time is repeated until the clock has passed it. The order of lines is the chain's.
+    """
+
+    def __init__(self, folder: Path, *, header: dict[str, Any], not_before: str = "") -> None:
+        """Open the run's attempts; a new file begins with `header`, a resumed one says so.
+
+        `not_before` is the latest time known of the run so far.
+        """
         path = folder / "attempts.jsonl"
         fresh = not path.exists() or path.stat().st_size == 0
-        self._chain = ChainWriter(path, stamp={"at": clock.now()})
+        self._last, self._warned = not_before, False
+        self._chain = ChainWriter(path, stamp={"at": max(clock.now(), not_before)})
         name = "run" if fresh else "session"
-        self._chain.append({"event": name, "format": FORMAT, "at": clock.now(), **header})
+        self.note(name, format=FORMAT, **header)
 
-    def attempt(self, line: AttemptLine) -> None:
-        """Record one attempt; it is on disk when this returns."""
-        values = {k: v for k, v in asdict(line).items() if v is not None}
-        self._chain.append({"event": "attempt", **values})
+    def attempt(self, line: AttemptLine) -> AttemptLine:
+        """Record one attempt, dated now; what was recorded.
+
+        It is written when this returns, and on disk with the last of those that were answered
+        together: a sync takes longer than all else that recording does.
+        """
+        line = replace(line, at=self.now())
+        last = line.index in (line.batch[-1:] or (line.index,))
+        self._chain.append({"event": "attempt", **attempt_values(line)}, sync=last)
+        return line
 
     def note(self, event: str, **values: Any) -> None:
         """Record something that is not an attempt."""
-        self._chain.append({"event": event, "at": clock.now(), **values})
+        self._chain.append({"event": event, "at": self.now(), **values})
+
+    def now(self) -> str:
+        """The time, or the latest in the record where the clock was set back; a note says so."""
+        now = clock.now()
+        if now >= self._last:
+            self._last, self._warned = now, False
+        elif not self._warned:
+            self._warned = True
+            self._chain.append({"event": "clock_back", "at": self._last, "clock": now})
+        return self._last
 
     @property
     def head(self) -> str:
@@ -175,6 +207,14 @@ class AttemptWriter:
 
 
 _OPTIONAL = ("seed", "verdict", "unscored", "detail", "text")
+
+
+def attempt_values(line: AttemptLine) -> dict[str, Any]:
+    """An attempt as the JSON object that is recorded; what it lacks is left out."""
+    values = {k: v for k, v in asdict(line).items() if v is not None}
+    if line.probabilities is not None:
+        values["probabilities"] = dict(line.probabilities)
+    return values
 
 
 def read_record(folder: Path, *, shown: str) -> Record:
@@ -191,10 +231,10 @@ def read_record(folder: Path, *, shown: str) -> Record:
         if line.get("event") != "attempt":
             notes.append(line)
             continue
-        attempt = _attempt_of(line, number=number, shown=shown)
+        attempt = attempt_of(line, number=number, shown=shown)
         attempts.append(attempt)
         by_trial.setdefault(attempt.trial, []).append(attempt)
-    manifest = _read_manifest(folder, shown)
+    manifest = read_manifest(folder, shown=shown)
     if manifest is not None and chain.torn:
         what = "bytes were added after the run was finished"
         raise IntegrityError(Problem(what, file=f"{shown}/attempts.jsonl"))
@@ -202,22 +242,40 @@ def read_record(folder: Path, *, shown: str) -> Record:
     return Record(folder, chain.head, heads, tuple(attempts), tuple(notes), manifest, by_trial)
 
 
-def _attempt_of(line: dict[str, Any], *, number: int, shown: str) -> AttemptLine:
+def attempt_of(line: dict[str, Any], *, number: int, shown: str) -> AttemptLine:
+    """The attempt that a line of the record holds.
+
+    Raises
+    ------
+    IntegrityError
+        If it is not one as this tool writes it.
+    """
     values = {k: v for k, v in line.items() if k not in ("event", "prev")}
     values.update({name: None for name in _OPTIONAL if name not in values})
     try:
         for name in ("tokens", "batch"):
             if name in values:
                 values[name] = tuple(values[name])
+        if "probabilities" in values:
+            values["probabilities"] = tuple(values["probabilities"].items())
+        if "nodes" in values:
+            values["nodes"] = tuple(node_of(node) for node in values["nodes"])
         attempt = AttemptLine(**values)
         hash(attempt)  # a list or an object where a plain value belongs
-    except TypeError as exc:
+    except (TypeError, AttributeError, KeyError) as exc:
         what = "is not an attempt as this tool writes it: the line was edited"
         raise IntegrityError(Problem(what, f"{shown}/attempts.jsonl", number)) from exc
     return attempt
 
 
-def _read_manifest(folder: Path, shown: str) -> dict[str, Any] | None:
+def read_manifest(folder: Path, *, shown: str) -> dict[str, Any] | None:
+    """A run's manifest after comparing every file's hash; None where there is none.
+
+    Raises
+    ------
+    IntegrityError
+        If it is no manifest, or a file is missing or differs from it.
+    """
     path = folder / "manifest.json"
     if not path.exists():
         return None
@@ -247,8 +305,7 @@ def write_manifest(folder: Path, values: dict[str, Any]) -> str:
     """Write the manifest, which ends a run; return its hash."""
     files = {name: sha256_file(folder / name) for name in HASHED}
     data = canonical_json({"format": FORMAT, **values, "files": files}) + b"\n"
-    write_synced(folder / "manifest.json", data)
-    return sha256_bytes(data)
+    return write_synced(folder / "manifest.json", data)
 
 
 def check_against_plan(record: Record, *, retries: int, shown: str) -> list[str]:
