@@ -19,7 +19,7 @@ help:
 	@echo "make demo   set up, then register, run and score a real model (README)"
 	@echo "make test   set up, then run every test"
 	@echo "make lint   set up, then style, types and import rules"
-	@echo "make bench  set up, then measure the engine against the reading limit"
+	@echo "make bench  set up, then measure against the usual loop and the reading limit"
 
 setup: $(VENV)/.ready
 
@@ -50,7 +50,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 bench: setup
-	$(BIN)/python bench/engine.py
+	$(BIN)/python bench/run.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
