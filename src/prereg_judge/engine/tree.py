@@ -14,7 +14,7 @@ from itertools import pairwise
 Tokens = Sequence[int]
 
 # Tokens that a node must save, over all prompts below it, to be worth a decode call of its own.
-# A call costs about as much as two dozen tokens on two CPU cores (bench/engine.py), and more on
+# A call costs about as much as two dozen tokens on two CPU cores (bench/run.py), and more on
 # hardware that reads faster.
 LEAST_SAVED = 24
 

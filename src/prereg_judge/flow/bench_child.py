@@ -34,7 +34,7 @@ class Child:
     Raises
     ------
     EngineError
-        If the process ends, here or in a later question.
+        If the process ends, here or in a later question, or llama.cpp or its library refuses.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -62,7 +62,11 @@ class Child:
         if not answer:
             what = f"the process that was to do `{message['op']}` ended: memory may be short"
             raise EngineError(Problem(what, file=self._path))
-        return json.loads(answer)
+        told = json.loads(answer)
+        if "failed" in told:
+            what = f"llama-cpp-python could not do `{message['op']}`: {told['failed']}"
+            raise EngineError(Problem(what, file=self._path))
+        return told["done"]
 
     def close(self) -> None:
         """End the process."""
@@ -77,9 +81,12 @@ class _Server:
         self._high: Any = None
         self._reader: _Reader
 
-    def answer(self, message: dict[str, Any]) -> Any:
-        """Dispatch one message."""
-        return getattr(self, f"_{message.pop('op')}")(**message)
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Do what one message says; what goes wrong is an answer too."""
+        try:
+            return {"done": getattr(self, f"_{message.pop('op')}")(**message)}
+        except Exception as exc:  # of a library that may raise anything
+            return {"failed": f"{type(exc).__name__}: {exc}"}
 
     def _load(self, spec: dict[str, Any]) -> None:
         import llama_cpp
