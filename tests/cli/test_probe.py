@@ -259,7 +259,7 @@ def test_a_locked_registration_between_its_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_locked", [False, True])
 def test_an_interrupted_probe_is_known_of(is_locked: bool, tmp_path: Path) -> None:
-    """Stopped in a round, it ends its engine; the ledger knows of it, and a whole one can follow."""
+    """Stopped in a round, it ends its engine; the ledger knows, and a whole one can follow."""
     root = registered(tmp_path / "w")
     if is_locked:
         assert prereg("lock", "x", root=root).code == 0
