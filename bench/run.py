@@ -14,6 +14,7 @@ import argparse
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,13 @@ def five_point(trials: int) -> Wanted:
 
 
 def reason(trials: int) -> Wanted:
-    """A reason of 100 to 160 characters before the verdict, so that all write about as much."""
-    path = ROOT / "bench/judges/keep-drop-reason.yaml"
-    return Wanted("reason", load_judge(path, shown=path.name), sentinels(trials).items, 224)
+    """The shipped judge that gives a reason, of 100 to 160 characters so that all write as much."""
+    path = ROOT / "judge/keep-drop-reason.yaml"
+    judge = load_judge(path, shown=path.name)
+    text = {"type": "string", "minLength": 100, "maxLength": 160}
+    parts = {**judge.spec.output["properties"], "reason": text}
+    spec = judge.spec.model_copy(update={"output": {**judge.spec.output, "properties": parts}})
+    return Wanted("reason", replace(judge, spec=spec), sentinels(trials).items, 224)
 
 
 def null(rows: int, passes: int, parallel: int) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def null(rows: int, passes: int, parallel: int) -> dict[str, Any]:
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=8, help="trials of a task")
+    parser.add_argument("--rows", type=int, default=24, help="trials of a task")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", default=",".join(TASKS), help="some of them, with commas")
     parser.add_argument("--gguf", default=GGUF)

@@ -125,7 +125,6 @@ class ChainWriter:
             os.ftruncate(self._fd, size)
         os.lseek(self._fd, size, os.SEEK_SET)
         _sync_folder(path.parent)
-        self._unsynced = False
         if torn:
             self.append({**stamp, "event": "torn", "text": torn.decode("utf-8", "replace")})
 
@@ -134,11 +133,8 @@ class ChainWriter:
         """Hash of the last line."""
         return self._head
 
-    def append(self, line: dict[str, Any], *, sync: bool = True) -> str:
+    def append(self, line: dict[str, Any]) -> str:
         """Write one line, sync it, and return its hash.
-
-        With `sync` off it is synced together with the next line that is, or at the end; until
-        then only the death of this process leaves it whole, and not that of the machine.
 
         A write that fails part way (disk full) is undone before the error is raised, so that
         the file still ends with a complete line.
@@ -147,9 +143,7 @@ class ChainWriter:
         start = os.lseek(self._fd, 0, os.SEEK_CUR)
         try:
             _write_all(self._fd, body + b"\n")
-            if sync:
-                os.fsync(self._fd)
-            self._unsynced = not sync
+            os.fsync(self._fd)
         except OSError as exc:
             os.ftruncate(self._fd, start)
             os.lseek(self._fd, start, os.SEEK_SET)
@@ -160,11 +154,7 @@ class ChainWriter:
 
     def close(self) -> None:
         """Close the file; the writer cannot be used afterwards."""
-        try:
-            if self._unsynced:
-                os.fsync(self._fd)
-        finally:
-            os.close(self._fd)
+        os.close(self._fd)
 
 
 def _write_all(fd: int, data: bytes) -> None:

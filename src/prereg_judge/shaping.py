@@ -94,42 +94,55 @@ def _tempered(logits: Floats, decoding: Decoding) -> Floats:
 def _kept(logits: Floats, decoding: Decoding) -> Ids:
     """Ascending indices of the tokens that no truncation drops.
 
-    Only as many of the most probable tokens are put in order as the settings ask for: ordering a
-    whole vocabulary takes a third of the time in which a small model computes a token.
+    Only as many of the most probable tokens are put in order, and exponentiated, as the settings
+    ask for: doing so for a whole vocabulary takes a third of the time in which a small model
+    computes a token.
     """
     if decoding.mode == "greedy":
         return np.array([logits.argmax()])
-    weights = np.exp(logits - logits.max())  # the best has exactly 1
+    top = logits.max()
+    if 0 < decoding.top_k < len(logits):
+        order = _best(logits, decoding.top_k)
+        weights = np.exp(logits[order] - top)  # the best has exactly 1
+        order = order[: _reaching(np.cumsum(weights), decoding.top_p)]
+        kept = order[weights[: len(order)] >= decoding.min_p]
+        return np.asarray(np.sort(kept), dtype=np.int64)
+    weights = np.exp(logits - top)
     keep = weights >= decoding.min_p
-    if 0 < decoding.top_k < len(logits) or decoding.top_p < 1.0:
+    if decoding.top_p < 1.0:
         best = np.zeros(len(logits), dtype=bool)
-        best[_nucleus(logits, weights, decoding)] = True
+        best[_nucleus(logits, weights, decoding.top_p)] = True
         keep &= best
     return np.flatnonzero(keep)
 
 
-def _nucleus(logits: Floats, weights: Floats, decoding: Decoding) -> Ids:
-    """Indices of the tokens that top-k and top-p keep, the most probable first."""
-    n = len(logits)
-    k = decoding.top_k if 0 < decoding.top_k < n else n
-    if decoding.top_p >= 1.0:
-        return _best(logits, k)
-    size = min(k, _FIRST)
+def _reaching(reached: Floats, top_p: float, mass: float | None = None) -> int:
+    """How many of the tokens, most probable first, top-p keeps: until those before reach p."""
+    if top_p >= 1.0:
+        return len(reached)
+    enough = top_p * (reached[-1] if mass is None else mass)
+    return 1 + int(np.count_nonzero(reached[:-1] < enough))
+
+
+def _nucleus(logits: Floats, weights: Floats, top_p: float) -> Ids:
+    """Indices of the tokens that top-p keeps of all, the most probable first."""
+    n, mass = len(logits), float(weights.sum())
+    size = min(n, _FIRST)
     while True:
         order = _best(logits, size)
         reached = np.cumsum(weights[order])
-        mass = weights.sum() if k == n else reached[-1]
-        enough = decoding.top_p * mass
-        if size == k or (k == n and reached[-1] >= enough):
-            # A token stays while those before it have not reached p.
-            return order[: 1 + int(np.count_nonzero(reached[:-1] < enough))]
-        size = min(k, size * 8) if k == n else k
+        if size == n or reached[-1] >= top_p * mass:
+            return order[: _reaching(reached, top_p, mass)]
+        size = min(n, size * 8)
 
 
 def _best(logits: Floats, k: int) -> Ids:
     """Indices of the k largest, largest first, the smaller index first among equals."""
     n = len(logits)
-    among = np.arange(n)
     if k < n:
-        among = np.flatnonzero(logits >= np.partition(logits, n - k)[n - k])
+        single = logits.astype(np.float32)  # what a model gives; half as much to move
+        least = float(np.partition(single, n - k)[n - k])
+        among = np.flatnonzero(logits >= np.nextafter(np.float32(least), np.float32(-np.inf)))
+    else:
+        among = np.arange(n)
     return among[np.argsort(-logits[among], kind="stable")][:k]

@@ -1,6 +1,6 @@
 """Calling every trial that is not done, pass by pass, and recording each attempt as it comes.
 
-One writer, whatever answers: attempts are written in the order in which they come, and synced
+One writer, whatever answers: attempts are written in the order in which they come, each synced
 before the next group of calls is handed out. What was asked is in the plan, what came in the
 record.
 """

@@ -172,14 +172,9 @@ class AttemptWriter:
         self.note(name, format=FORMAT, **header)
 
     def attempt(self, line: AttemptLine) -> AttemptLine:
-        """Record one attempt, dated now; what was recorded.
-
-        It is written when this returns, and on disk with the last of those that were answered
-        together: a sync takes longer than all else that recording does.
-        """
+        """Record one attempt, dated now; it is on disk when this returns. What was recorded."""
         line = replace(line, at=self.now())
-        last = line.index in (line.batch[-1:] or (line.index,))
-        self._chain.append({"event": "attempt", **attempt_values(line)}, sync=last)
+        self._chain.append({"event": "attempt", **attempt_values(line)})
         return line
 
     def note(self, event: str, **values: Any) -> None:
