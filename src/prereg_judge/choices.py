@@ -123,8 +123,8 @@ def drawn(ways: Sequence[Path], seed: int | None) -> Path:
     return ways[draw(chances, np.random.default_rng(seed))]
 
 
-def redraw(nodes: Sequence[Node], decoding: Decoding, seed: int | None) -> str:
-    """The verdict that a seed draws from compared tokens: how `choice` draws, and checks it.
+def redrawn(nodes: Sequence[Node], decoding: Decoding, seed: int | None) -> Path:
+    """The way to a verdict that a seed draws from compared tokens: what `choice` did, done again.
 
     Raises
     ------
@@ -134,4 +134,9 @@ def redraw(nodes: Sequence[Node], decoding: Decoding, seed: int | None) -> str:
     ways = paths(nodes, decoding)
     if not ways:
         raise ValueError("no token leads to a verdict")
-    return drawn(ways, seed).verdict
+    return drawn(ways, seed)
+
+
+def redraw(nodes: Sequence[Node], decoding: Decoding, seed: int | None) -> str:
+    """The verdict of `redrawn`."""
+    return redrawn(nodes, decoding, seed).verdict

@@ -15,7 +15,8 @@ import pytest
 
 from prereg_judge.canon import canonical_json, sha256_bytes
 from prereg_judge.choices import node_of, redraw
-from prereg_judge.record.run import AttemptLine, read_record
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import read_record
 from prereg_judge.shaping import Decoding
 from support import (
     JUDGE,
@@ -274,7 +275,41 @@ def line_with(**values: Any) -> Callable[[Attempt], None]:
     return lambda line: line.update(values)
 
 
-UNREADABLE = "cannot be read: it was edited"
+UNREADABLE = "was edited"  # whether the line's form says so, or what it leads to
+EDITED = "is not an attempt as this tool writes it"
+
+
+# Values that no attempt has, each in a field of its own.
+OF_NO_KIND: list[tuple[str, Any]] = [
+    *[("text", value) for value in (1, True, [])],
+    *[("at", value) for value in (5, "now", "9999")],
+    *[("seconds", value) for value in ("a", -1, True, 1e308)],
+    *[("seed", value) for value in (True, 0.5, -1, "abc")],
+    ("unscored", "banana"), ("finish", 1), ("finish", "well"), ("n_thought", -3),
+    ("n_sampled", "x"),
+    ("batch", "ab"), ("batch", [-1]), ("tokens", ["a"]), ("attempt", 0), ("detail", 3),
+]  # fmt: skip
+
+
+def reversed_leads(line: Attempt) -> None:
+    """Every token says the other verdict; seed, logits and token ids stay."""
+    other = {"YES": "NO", "NO": "YES"}
+    node, chances = line["nodes"][0], line["probabilities"]
+    node["leads"] = [other.get(lead, lead) for lead in node["leads"]]
+    chances["YES"], chances["NO"] = chances["NO"], chances["YES"]
+    turned(line)
+
+
+def other_tokens(line: Attempt) -> None:
+    """The reply's tokens are not those that were drawn."""
+    line["tokens"] = [1 for _ in line["tokens"]]
+
+
+def without_a_reply(line: Attempt) -> None:
+    """An inconvenient verdict made into a reply that could not be read."""
+    for name in ("verdict", "text", "tokens", "finish", "nodes", "probabilities", "allowed_mass"):
+        line.pop(name, None)
+    line.update(unscored="unreadable", detail="not JSON")
 
 
 @pytest.mark.model
@@ -289,8 +324,8 @@ UNREADABLE = "cannot be read: it was edited"
         (turned, "is not what the recorded seed draws"),
         (line_with(verdict="MAYBE"), "is not what the recorded seed draws"),
         (line_with(allowed_mass=0.9), "is not that of the compared tokens"),
-        (line_with(allowed_mass=7.0), "the recorded mass is none"),
-        (line_with(allowed_mass="much"), "the recorded mass is none"),
+        (line_with(allowed_mass=7.0), EDITED),
+        (line_with(allowed_mass="much"), EDITED),
         (node_with(mass=0.9), "is not that of the compared tokens"),
         (node_with(leads=["YES"]), UNREADABLE),
         (node_with(leads=["YES", "NO", "MAYBE"], logits=[1.0] * 3), UNREADABLE),
@@ -302,6 +337,9 @@ UNREADABLE = "cannot be read: it was edited"
         (in_circles, UNREADABLE),
         (beyond_counting, UNREADABLE),
         (very_deep, UNREADABLE),
+        (reversed_leads, "settles another verdict here"),
+        (other_tokens, "are not those that the recorded seed draws"),
+        (without_a_reply, "does not explain"),
         (lambda line: line.pop("seed"), "the seed does not fit the decoding"),
         (lambda line: line.pop("text"), "a verdict has no reply behind it"),
     ],
@@ -329,9 +367,14 @@ def test_the_forger_alone_leaves_no_trace(sampled: Path) -> None:
             ),
             "on the path `generate`",
         ),
-        (line_with(nodes=[], probabilities={"YES": 0.5, "NO": 0.5}), "on the path `generate`"),
+        (line_with(nodes=[], probabilities={"YES": 0.5, "NO": 0.5}), EDITED),
+        (without_a_reply, "does not explain"),
+        *[(line_with(**{name: value}), EDITED) for name, value in OF_NO_KIND],
+        (line_with(batch=[99]), "with others than it can have been"),
+        (line_with(batch=[0, 1, 2, 3, 4]), "with others than it can have been"),
+        (line_with(thought="hm", n_thought=1), "no thinking is registered"),
         (line_with(probabilities={"YES": 0.5, "NO": 0.5}), "on the path `generate`"),
-        (line_with(allowed_mass=1.5), "the recorded mass is none"),
+        (line_with(allowed_mass=1.5), EDITED),
         (turned, ""),
     ],
 )

@@ -15,7 +15,8 @@ import pytest
 from prereg_judge.flow.running import run_registration
 from prereg_judge.flow.settings import STRETCH_GROUPS
 from prereg_judge.flow.watching import Watcher
-from prereg_judge.record.run import AttemptLine, read_record
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import read_record
 from prereg_judge.workspace import Workspace
 from support import make_workspace, new, prereg
 

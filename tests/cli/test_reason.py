@@ -10,7 +10,8 @@ import pytest
 
 from prereg_judge.engine.protocol import Finish
 from prereg_judge.judge import load_judge
-from prereg_judge.record.run import AttemptLine, read_record
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import read_record
 from support import (
     REPOSITORY,
     locked,

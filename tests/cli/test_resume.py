@@ -22,7 +22,8 @@ import pytest
 from prereg_judge.engine.protocol import Failure
 from prereg_judge.flow import backends, running
 from prereg_judge.ledger.book import Ledger
-from prereg_judge.record.run import AttemptLine, Record, read_plan, read_record
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import Record, read_plan, read_record
 from prereg_judge.workspace import Workspace
 from support import (
     Done,

@@ -25,7 +25,8 @@ from engine.openai.scripted_server import (
     stop,
 )
 from engine.openai.test_llama_server import COMMAND, llama_server
-from prereg_judge.record.run import AttemptLine, read_record
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import read_record
 from support import Done, make_workspace, new, prereg, verdict_reply
 
 RUN = "runs/x/1"

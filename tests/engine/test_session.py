@@ -178,7 +178,7 @@ def test_thinking_before_a_choice_is_refused() -> None:
 
 # --- The shipped set ----------------------------------------------------------------------------
 
-N_ROWS = 24
+N_ROWS = 12
 SAMPLED = Decoding("sampled", temperature=3.0)  # warm, or nearly every row would get one verdict
 
 

@@ -22,7 +22,8 @@ from prereg_judge.flow.prompts import ModelInputs
 from prereg_judge.flow.running import run_registration
 from prereg_judge.flow.settings import EngineSettings, model_spec, session_settings
 from prereg_judge.flow.watching import Finished, Watcher
-from prereg_judge.record.run import AttemptLine, Record, read_plan, read_record
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import Record, read_plan, read_record
 from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.words import INFRASTRUCTURE
 from prereg_judge.workspace import Workspace

@@ -12,6 +12,7 @@ from prereg_judge.engine.inspect import system_info
 from prereg_judge.flow.locking import lock_registration
 from prereg_judge.flow.outlook import outlook
 from prereg_judge.flow.prepare import Inputs
+from prereg_judge.flow.probing import probe_words, probes_before
 from prereg_judge.flow.prompts import ModelInputs
 from prereg_judge.flow.settings import every_setting
 from prereg_judge.registration.schema_model import LocalModel
@@ -43,6 +44,9 @@ def warn(inputs: Inputs) -> None:
     decoding, passes = protocol.decoding.mode, protocol.passes
     for text in inputs.study.protocol_words(decoding=decoding, passes=passes):
         say(f"Note: {text}")
+    probed = probe_words(probes_before(inputs.workspace, inputs))
+    if probed:
+        say(f"Note: {probed}; the score will say so beside what was seen before.")
     local = inputs.model.model
     if not isinstance(local, LocalModel):
         say(

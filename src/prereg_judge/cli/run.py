@@ -21,7 +21,7 @@ from prereg_judge.cli.common import Id, Json, print_json, say, workspace
 from prereg_judge.errors import Problem, UsageError
 from prereg_judge.flow.running import abandon_run, run_registration
 from prereg_judge.flow.watching import Finished, Watcher
-from prereg_judge.record.run import AttemptLine
+from prereg_judge.record.attempt import AttemptLine
 from prereg_judge.report.terminal import console
 
 _PLAIN_EVERY_S = 15.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import signal
 import socket
 import struct
@@ -29,6 +30,7 @@ _TICK_S = 0.2
 _LONGEST_TICK_S = 1.0
 _END_S = 30.0
 _LOG_TAIL = 400
+_FOLDERS = re.compile(r"(?<![\w/])/(?:[^\s/:]+/)+")  # all of a path but its last part
 
 
 def library_environment() -> dict[str, str]:
@@ -194,7 +196,8 @@ class WorkerClient:
         else:
             data = os.pread(self._log_stream.fileno(), end - start, start)
         lines = data.decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        # Where things lie on this machine is not for a record.
+        return _FOLDERS.sub("", lines[-1]) if lines else ""
 
     def kill(self) -> None:
         """End the worker at once (also one that is stopped) and free what it held.

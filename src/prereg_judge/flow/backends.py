@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -12,7 +12,6 @@ from prereg_judge.engine.client import WorkerClient
 from prereg_judge.engine.fanout import FanOut
 from prereg_judge.engine.protocol import Backend
 from prereg_judge.engine.supervisor import Client, Limits, LlamaBackend
-from prereg_judge.errors import EngineError, Problem
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.flow.prompts import ModelInputs
 from prereg_judge.flow.settings import (
@@ -126,37 +125,6 @@ def _served(
     return OpenAIBackend(
         spec, session_settings(inputs.model, inputs.judge, settings), announce=announce
     )
-
-
-# What makes a server that comes back another judge.
-_SERVED = (
-    *("version", "build_info", "model_file", "n_ctx", "n_params", "chat_template_sha256"),
-    "answered_as",
-)
-
-
-def refuse_other_servers(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> None:
-    """Refuse servers that are not what they were when the run began.
-
-    Raises
-    ------
-    EngineError
-        Naming what differs.
-    """
-    if before is None:
-        return
-    then = {s["base_url"]: s for s in before["servers"]}
-    problems = []
-    for server in now["servers"]:
-        was = then.get(server["base_url"], server)
-        for name in _SERVED:
-            if was.get(name) != server.get(name):
-                what = f"{server['base_url']} is not what it was when the run began: {name}"
-                found = f"{was.get(name)!r} then, {server.get(name)!r} now"
-                remedy = "start it as it was, or give the run up and begin another"
-                problems.append(Problem(what, found=found, remedy=remedy))
-    if problems:
-        raise EngineError(*problems)
 
 
 def described(backend: Backend) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from prereg_judge.engine.protocol import Call, Failure, Reply
 from prereg_judge.judge import Judge, Parsed, read_reply
 from prereg_judge.plan import Trial
-from prereg_judge.record.run import AttemptLine
+from prereg_judge.record.attempt import AttemptLine
 from prereg_judge.registration.schema import Registration
 from prereg_judge.registration.schema_protocol import Seeded
 

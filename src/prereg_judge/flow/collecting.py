@@ -1,8 +1,8 @@
 """Calling every trial that is not done, pass by pass, and recording each attempt as it comes.
 
 One writer, whatever answers: attempts are written in the order in which they come, each synced
-before the next group of calls is handed out. What was asked is in the plan, what came in the
-record.
+before the next is written and, where one worker answers, before the next group is handed out.
+What was asked is in the plan, what came in the record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from prereg_judge.flow.settings import EngineSettings, engine_settings
 from prereg_judge.flow.views import call_view
 from prereg_judge.flow.watching import Watcher
 from prereg_judge.plan import Trial
-from prereg_judge.record.run import AttemptLine, AttemptWriter
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import AttemptWriter
 from prereg_judge.record.state import RunState
 from prereg_judge.stopping import StopWatch
 

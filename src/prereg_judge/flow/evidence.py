@@ -14,14 +14,20 @@ from typing import Any, Literal
 from prereg_judge.canon import sha256_file
 from prereg_judge.errors import IntegrityError, PreregError, Problem, UsageError
 from prereg_judge.flow.locking import Locked, ledger_of
-from prereg_judge.flow.redraw import attempt_fault
+from prereg_judge.flow.redraw import attempt_fault, reply_fault
+from prereg_judge.flow.served import server_changes
 from prereg_judge.flow.settings import decoding_of, engine_settings, in_flight, registered_seed
 from prereg_judge.flow.views import call_view, trial_of
 from prereg_judge.judge import read_reply
 from prereg_judge.ledger.book import RunEntry
-from prereg_judge.record.run import AttemptLine, Record, check_against_plan, read_plan, read_record
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import Record, check_against_plan, read_plan, read_record
+from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.stopping import stop_state
 from prereg_judge.workspace import Workspace
+
+# What stands in a record beside attempts.
+_NOTES = frozenset({"run", "session", "torn", "clock_back", "batch_lost", "stopped", "served"})
 
 # Why a run that the ledger tells of can no longer be trusted.
 Fault = Literal["gone", "changed"]
@@ -139,6 +145,10 @@ class RecordCheck:
         self._registered, self._judge = locked.inputs.model, locked.inputs.judge
         self._decoding = decoding_of(self._registered)
         self._seed = registered_seed(self._registered)
+        self._served = not isinstance(self._registered.model, LocalModel)
+        self._n_trials = len(locked.inputs.plan)
+        self._said: dict[str, Any] | None = None  # what servers said when the run began
+        self._settled: dict[tuple[str, int], str] = {}  # (text so far, token) -> verdict
         self._headed = False
         self._problems: list[Problem] = []
 
@@ -149,7 +159,13 @@ class RecordCheck:
 
     def note(self, line: dict[str, Any]) -> None:
         """Take a line that is no attempt."""
-        if line.get("event") in ("run", "session"):
+        event = line.get("event")
+        if event not in _NOTES:
+            what = "is a line that this tool does not write"
+            self._problems.append(Problem(what, self._file, found=repr(event)))
+        elif event == "served":
+            self._same_servers(line)
+        elif event in ("run", "session"):
             self._headed = True
             if (line.get("id"), line.get("run")) != self._here:
                 self._foreign()
@@ -169,14 +185,43 @@ class RecordCheck:
             seed=self._seed,
             verdicts=self._judge.spec.verdicts,
         )
+        wrong = wrong or reply_fault(
+            line,
+            served=self._served,
+            thinks=self._registered.protocol.thinking is not None,
+            parallel=settings.parallel,
+            n_trials=self._n_trials,
+        )
         if line.at < self._entry.started_at:
             wrong = "was made before its run began"
+        elif self._served and self._said is None:
+            wrong = "was made before any server said what it is"
+        elif wrong is None and not self._settles_alike(line):
+            wrong = "a token settles another verdict here than elsewhere in the run"
         elif wrong is None and line.text is not None:
             read = read_reply(self._judge, text=line.text, finish=line.finish or "complete")
             if (read.verdict, read.unscored) != (line.verdict, line.unscored):
                 wrong = "the recorded verdict is not what the judge makes of the recorded reply"
         if wrong is not None:
             self._problems.append(Problem(wrong, self._file, found=line.trial))
+
+    def _settles_alike(self, line: AttemptLine) -> bool:
+        """Whether each token leads to the verdict to which it led before, after the same text."""
+        return all(
+            self._settled.setdefault((node.text, token), lead) == lead
+            for node in line.nodes or ()
+            for token, lead in zip(node.tokens, node.leads, strict=True)
+            if isinstance(lead, str)
+        )
+
+    def _same_servers(self, line: dict[str, Any]) -> None:
+        servers = line.get("servers")
+        if not isinstance(servers, list) or not all(isinstance(s, dict) for s in servers):
+            what = "does not say what the servers are: the line was edited"
+            self._problems.append(Problem(what, self._file))
+            return
+        self._problems += server_changes(self._said, line, file=self._file)
+        self._said = self._said or line
 
     def _foreign(self) -> None:
         what = "belongs to another run: its header says so"

@@ -125,7 +125,7 @@ def probe(
     model = read_model(inputs)
     trials = inputs.plan[: min(rows, inputs.plan.n_in_pass)]
     ledger = ledger_of(workspace)
-    ledger.append("probe_started", ident=ident, trials=len(trials))
+    ledger.append("probe_started", ident=ident, trials=len(trials), **probed_inputs(inputs))
     seeds = {trial.key: _seed(inputs) for trial in trials}
     found: dict[_Round, list[dict[str, _Found]]] = {}
 
@@ -166,6 +166,29 @@ def _with_one_worker(inputs: Inputs) -> Inputs:
     return replace(inputs, loaded=replace(inputs.loaded, model=alone))
 
 
+def probed_inputs(inputs: Inputs) -> dict[str, Any]:
+    """By content, what a probe shows something of."""
+    return {"judge": inputs.judge.sha256, "items": sorted(s.sha256 for s in inputs.sets)}
+
+
+def probes_before(workspace: Workspace, inputs: Inputs) -> int:
+    """How often this judge was probed on some of these items before the lock, under any id."""
+    mine, n = probed_inputs(inputs), 0
+    for event in ledger_of(workspace).events():
+        if event["event"] == "registered" and event["id"] == inputs.model.id:
+            break
+        alike = event["event"] == "probe_started" and event.get("judge") == mine["judge"]
+        n += alike and not set(event.get("items", ())).isdisjoint(mine["items"])
+    return n
+
+
+def probe_words(n: int) -> str:
+    """What a reader must know of probes that came first; empty where there were none."""
+    times = "once" if n == 1 else f"{n} times"
+    said = f"`prereg probe` was run {times} with this judge and these items before the lock"
+    return said if n else ""
+
+
 def _seed(inputs: Inputs) -> int | None:
     decoding = inputs.model.protocol.decoding
     if decoding.mode == "greedy":
@@ -176,6 +199,9 @@ def _seed(inputs: Inputs) -> int | None:
 def _pairs(inputs: Inputs) -> Iterator[tuple[str, _Round, _Round]]:
     """The rounds to be compared, with what is changed between them."""
     fast = engine_settings(inputs.model, inputs.model.protocol.passes)
+    if inputs.model.protocol.arms:
+        one, other = (_Round(engine_settings(inputs.model, n)) for n in (1, 2))
+        yield "arm 1 against arm 2", one, other
     strict = replace(fast, prefix="whole", parallel=1)
     if fast == strict:
         fast = replace(strict, prefix="shared", parallel=_FAST_PARALLEL)
@@ -197,7 +223,9 @@ def _calls(
     prompts = [model.prompt(trial) for trial in ordered]
     cuts: list[tuple[int, ...]] = [() for _ in prompts]
     if one.settings.prefix == "shared" and prompts[0].tokens:
-        cuts = shared_cuts([p.tokens for p in prompts])
+        cuts = [p.cuts for p in prompts]  # as in a run
+        if one.backwards or not any(cuts):
+            cuts = shared_cuts([p.tokens for p in prompts])
     return [
         Call(t.key, p.tokens, c, seeds[t.key], at // one.settings.parallel, p.messages)
         for at, (t, p, c) in enumerate(zip(ordered, prompts, cuts, strict=True))

@@ -156,6 +156,18 @@ def _problem(inputs: Inputs, what: str, path: tuple[str, ...], found: str, remed
     return Problem(what, loaded.shown, line, ".".join(path), found, remedy)
 
 
+def _small_batches(inputs: Inputs) -> list[Problem]:
+    """A batch that cannot hold one token of each call answered together: llama.cpp aborts."""
+    for each in every_setting(inputs.model):
+        if each.n_batch < each.parallel:
+            arms = bool(inputs.model.protocol.arms)
+            what = f"{each.parallel} calls at once need a batch of at least as many tokens"
+            path = ("protocol", "arms") if arms else ("model", "n_batch")
+            remedy = f"register at least {each.parallel}, or a smaller `parallel`"
+            return [_problem(inputs, what, path, f"n_batch: {each.n_batch}", remedy)]
+    return []
+
+
 def _closed_for_choice(inputs: Inputs) -> list[Problem]:
     if all(s.path != "choice" for s in every_setting(inputs.model)):
         return []

@@ -9,6 +9,7 @@ from typing import Any
 from prereg_judge import __version__
 from prereg_judge.canon import canonical_json
 from prereg_judge.chain import write_synced
+from prereg_judge.flow.probing import probe_words, probes_before
 from prereg_judge.flow.scoring import Scored, remember
 from prereg_judge.flow.settings import arms_in_words, engine_settings
 from prereg_judge.ledger.book import RunEntry
@@ -87,8 +88,13 @@ def _facts(scored: Scored) -> dict[str, str]:
         "protocol": f"{protocol.passes} passes, " + _settings(registered),
         "decoding": decoding.mode + (f" ({drawn})" if drawn else ""),
         "without a verdict": f"missing: {registered.missing}",
-        "seen before": registered.exposure.seen,
+        "seen before": ". ".join(filter(None, (registered.exposure.seen, _probed(scored)))),
     }
+
+
+def _probed(scored: Scored) -> str:
+    inputs = scored.locked.inputs
+    return probe_words(probes_before(inputs.workspace, inputs))
 
 
 def _model(registered: Registration) -> str:

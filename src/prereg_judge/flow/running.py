@@ -19,7 +19,7 @@ from prereg_judge.canon import canonical_json, sha256_file
 from prereg_judge.chain import write_synced
 from prereg_judge.engine.protocol import Backend
 from prereg_judge.errors import IntegrityError, Problem, UsageError
-from prereg_judge.flow.backends import MakeBackend, described, make_backend, refuse_other_servers
+from prereg_judge.flow.backends import MakeBackend, described, make_backend
 from prereg_judge.flow.collecting import Collector, StartBackend
 from prereg_judge.flow.environment import environment
 from prereg_judge.flow.evidence import RecordCheck, copy_problems, noted_heads, raise_integrity
@@ -32,13 +32,14 @@ from prereg_judge.flow.locking import (
     read_lock,
 )
 from prereg_judge.flow.prompts import ModelInputs, read_model, safe_words
+from prereg_judge.flow.served import refuse_other_servers
 from prereg_judge.flow.settings import EngineSettings
 from prereg_judge.flow.views import call_view
 from prereg_judge.flow.watching import Finished, Watcher
 from prereg_judge.ledger.book import RunEntry, run_entries
 from prereg_judge.plan import Trial
+from prereg_judge.record.attempt import AttemptLine
 from prereg_judge.record.run import (
-    AttemptLine,
     AttemptWriter,
     PlanLine,
     PromptLine,
@@ -231,7 +232,7 @@ class _Run:
                 served = described(backend)
                 if served is not None:
                     refuse_other_servers(self.served, served)
-                    self.served = served
+                    self.served = self.served or served
                     writer.note("served", **served)
             except BaseException:
                 backend.close()
@@ -258,8 +259,8 @@ class _Run:
 
         def on_note(note: dict[str, Any]) -> None:
             check.note(note)
-            if note.get("event") == "served":
-                self.served = note
+            if note.get("event") == "served" and not check.problems:
+                self.served = self.served or note
 
         read_state(
             folder,

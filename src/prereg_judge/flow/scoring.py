@@ -163,7 +163,8 @@ def _run_notes(locked: Locked, record: Record) -> list[str]:
     """A run made by another version than locked it."""
     notes = []
     environment = json.loads((record.folder / "environment.json").read_bytes())
-    made = environment.get("tool", {}).get("source_sha256", "unknown")
+    tool = environment.get("tool") if isinstance(environment, dict) else None
+    made = str(tool.get("source_sha256")) if isinstance(tool, dict) else "unknown"
     then = locked.lock.tool["source_sha256"]
     if made != then:
         notes.append(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.flow.settings import arms_in_words, decoding_of
-from prereg_judge.record.run import AttemptLine, Record
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import Record
 from prereg_judge.study.outcomes import CallView, Choice, ItemView, Outcome, StudyInput, TrialKey
 from prereg_judge.words import Order, SetRole
 

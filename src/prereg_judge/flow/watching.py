@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from prereg_judge.record.run import AttemptLine
+from prereg_judge.record.attempt import AttemptLine
 
 
 class Watcher:

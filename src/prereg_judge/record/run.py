@@ -22,9 +22,10 @@ from typing import Any
 from prereg_judge import clock
 from prereg_judge.canon import canonical_json, sha256_file
 from prereg_judge.chain import ChainWriter, read_chain, write_synced
-from prereg_judge.choices import Node, node_of
+from prereg_judge.choices import node_of
 from prereg_judge.errors import IntegrityError, Problem
-from prereg_judge.words import INFRASTRUCTURE, Unscored
+from prereg_judge.record.attempt import AttemptLine, wrong_fields
+from prereg_judge.words import INFRASTRUCTURE
 
 FORMAT = 1
 HASHED = (
@@ -59,42 +60,6 @@ class PromptLine:
     text: str
     n_tokens: int
     ids_sha256: str
-
-
-@dataclass(frozen=True)
-class AttemptLine:
-    """One call made for a trial.
-
-    `text` and `tokens` are the reply as it came, None where none came; exactly one of `verdict`
-    and `unscored` is set. `seconds` is the time of the call without loading the model; `at` is when
-    it ended. `batch` are the plan's places of the calls that were answered together. `thought` is
-    what was thought before the reply. For the path `choice`, `probabilities` are (verdict,
-    probability of being drawn) and `nodes` the compared tokens that they follow from.
-    """
-
-    index: int
-    trial: str
-    attempt: int
-    prompt: str
-    seed: int | None
-    verdict: str | None
-    unscored: Unscored | None
-    detail: str | None
-    text: str | None
-    seconds: float
-    at: str
-    tokens: tuple[int, ...] | None = None
-    finish: str | None = None
-    n_prompt: int | None = None
-    n_reused: int | None = None
-    n_forced: int | None = None
-    n_sampled: int | None = None
-    allowed_mass: float | None = None
-    batch: tuple[int, ...] = ()
-    thought: str | None = None
-    n_thought: int | None = None
-    probabilities: tuple[tuple[str, float], ...] | None = None
-    nodes: tuple[Node, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -256,10 +221,14 @@ def attempt_of(line: dict[str, Any], *, number: int, shown: str) -> AttemptLine:
         if "nodes" in values:
             values["nodes"] = tuple(node_of(node) for node in values["nodes"])
         attempt = AttemptLine(**values)
-        hash(attempt)  # a list or an object where a plain value belongs
+        wrong = wrong_fields(attempt)
     except (TypeError, AttributeError, KeyError) as exc:
         what = "is not an attempt as this tool writes it: the line was edited"
         raise IntegrityError(Problem(what, f"{shown}/attempts.jsonl", number)) from exc
+    if wrong:
+        what = "is not an attempt as this tool writes it: the line was edited"
+        file, found = f"{shown}/attempts.jsonl", f"{attempt.trial}: {', '.join(wrong)}"
+        raise IntegrityError(Problem(what, file, number, found=found))
     return attempt
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from prereg_judge.chain import GENESIS, iter_chain
 from prereg_judge.errors import IntegrityError, Problem
 from prereg_judge.plan import Plan, Trial
-from prereg_judge.record.run import AttemptLine, attempt_of
+from prereg_judge.record.attempt import AttemptLine
+from prereg_judge.record.run import attempt_of
 from prereg_judge.words import INFRASTRUCTURE
 
 

@@ -84,14 +84,15 @@ class LocalModel(Strict):
     ]
     n_ctx: Annotated[int, Field(ge=256, description="Context length in tokens.")]
     n_gpu_layers: Annotated[
-        int, Field(ge=-1, description="Layers put on the GPU; -1 = all, 0 = none.")
+        int, Field(ge=-1, le=100_000, description="Layers put on the GPU; -1 = all, 0 = none.")
     ]
     n_threads: Annotated[
         int | None,
         Field(ge=1, le=1024, description="CPU threads; left out = chosen at run, recorded."),
     ] = None
     n_batch: Annotated[
-        int | None, Field(ge=1, description="Most tokens decoded in one call of the library.")
+        int | None,
+        Field(ge=1, le=65_536, description="Most tokens decoded in one call of the library."),
     ] = None
     load_timeout_s: LoadTimeout = None
     template_date: Annotated[

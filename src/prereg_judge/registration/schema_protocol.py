@@ -112,11 +112,13 @@ class Arm(Strict):
     prefix: Annotated[Prefix | None, Field(description="Whether beginnings are shared.")] = None
     parallel: Annotated[Parallel | None, Field(description="Calls at once.")] = None
     n_gpu_layers: Annotated[
-        int | None, Field(ge=-1, description="Layers put on the GPU; -1 = all, 0 = none.")
+        int | None,
+        Field(ge=-1, le=100_000, description="Layers put on the GPU; -1 = all, 0 = none."),
     ] = None
     n_threads: Annotated[int | None, Field(ge=1, le=1024, description="CPU threads.")] = None
     n_batch: Annotated[
-        int | None, Field(ge=1, description="Most tokens decoded in one call of the library.")
+        int | None,
+        Field(ge=1, le=65_536, description="Most tokens decoded in one call of the library."),
     ] = None
 
 

@@ -6,12 +6,14 @@ No secrets, and of paths the last part only. Whatever a server does not say is N
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from prereg_judge.engine.openai.http import Http, Response
 from prereg_judge.engine.openai.wire import WireError
 
+_PATH = re.compile(r"/|~|[A-Za-z]:[/\\]|file:", re.IGNORECASE)  # how a file's path begins
 # A server that comes back with another of these is another judge.
 _FIXED = ("version", "build_info", "model_file", "n_ctx", "chat_template_sha256", "answered_as")
 # Two servers that differ in one of these do not share a model or a prompt.
@@ -121,7 +123,7 @@ def _object(value: object) -> Mapping[str, Any]:
 def _tidy(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         text = redact(value.encode("utf-8", "replace").decode())
-        return text.rsplit("/", 1)[-1] if text.startswith("/") else text
+        return re.split(r"[/\\]", text)[-1] if _PATH.match(text) else text
     if isinstance(value, dict):
         return {str(_tidy(k, redact)): _tidy(v, redact) for k, v in value.items()}
     if isinstance(value, list):

@@ -8,8 +8,10 @@ request: not into errors, representations or what is recorded.
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
+import urllib.parse
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,7 @@ from prereg_judge.errors import EngineError, Problem
 
 MOST_BYTES = 8 << 20
 _HIDDEN = "[key]"
+_A_KEY = 8  # characters; anything shorter may stand anywhere in a body
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,24 @@ class Bearer(httpx.Auth):
 
     def redact(self, text: str) -> str:
         """`text` without the key: some servers repeat it in their errors."""
-        return text.replace(self.__key, _HIDDEN) if self.__key else text
+        for form in self._forms():
+            text = text.replace(form, _HIDDEN)
+        return text
+
+    def redact_bytes(self, raw: bytes) -> bytes:
+        """A body without the key, however it is written there; a key too short to be one stays."""
+        for form in self._forms() if len(self.__key) >= _A_KEY else []:
+            raw = raw.replace(form.encode(), _HIDDEN.encode())
+        return raw
+
+    def _forms(self) -> list[str]:
+        """The key as it stands, in JSON and in an address; the longest first."""
+        if not self.__key:
+            return []
+        quoted = json.dumps(self.__key)[1:-1]
+        forms = {self.__key, quoted, quoted.replace("/", "\\/")}
+        forms |= {urllib.parse.quote(self.__key, safe=safe) for safe in ("", "/")}
+        return sorted(forms, key=len, reverse=True)
 
 
 class Http:
@@ -133,6 +153,6 @@ class Http:
             return Response(
                 response.status_code,
                 response.headers.get("server"),
-                Body(bytes(raw[:MOST_BYTES]), self._bearer.redact),
+                Body(self._bearer.redact_bytes(bytes(raw[:MOST_BYTES])), self._bearer.redact),
                 len(raw) > MOST_BYTES,
             )
