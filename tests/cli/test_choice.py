@@ -280,15 +280,21 @@ EDITED = "is not an attempt as this tool writes it"
 
 
 # Values that no attempt has, each in a field of its own.
-OF_NO_KIND: list[tuple[str, Any]] = [
-    *[("text", value) for value in (1, True, [])],
-    *[("at", value) for value in (5, "now", "9999")],
-    *[("seconds", value) for value in ("a", -1, True, 1e308)],
-    *[("seed", value) for value in (True, 0.5, -1, "abc")],
-    ("unscored", "banana"), ("finish", 1), ("finish", "well"), ("n_thought", -3),
-    ("n_sampled", "x"),
-    ("batch", "ab"), ("batch", [-1]), ("tokens", ["a"]), ("attempt", 0), ("detail", 3),
-]  # fmt: skip
+_KINDS: dict[str, tuple[Any, ...]] = {
+    "text": (1, True, []),
+    "at": (5, "now", "9999"),
+    "seconds": ("a", -1, True, 1e308),
+    "seed": (True, 0.5, -1, "abc"),
+    "unscored": ("banana",),
+    "finish": (1, "well"),
+    "n_thought": (-3,),
+    "n_sampled": ("x",),
+    "batch": ("ab", [-1]),
+    "tokens": (["a"],),
+    "attempt": (0,),
+    "detail": (3,),
+}
+OF_NO_KIND = [(name, value) for name, values in _KINDS.items() for value in values]
 
 
 def reversed_leads(line: Attempt) -> None:

@@ -208,3 +208,16 @@ def test_a_draft_of_each_kind_is_in_order_once_filled(
     assert fill(root) == n
     done = prereg("check", "x", root=root)
     assert done.code == 0, done.err
+
+
+def test_a_batch_too_small_for_the_calls_at_once_is_refused(tmp_path: Path) -> None:
+    """llama.cpp would end itself in the first call: found at the check, with what would do."""
+    root = make_workspace(tmp_path / "w")
+    flags = {**FIDELITY, "arm": ["path=generate", "n_batch=2,parallel=4"]}
+    assert new(root, "x", **flags).code == 0
+    done = prereg("check", "x", root=root)
+    assert done.code == 2
+    assert "4 calls at once need a batch of at least as many tokens" in done.err
+    assert "protocol.arms" in done.err
+    wrong = {**FIDELITY, "arm": ["path=generate", "n_batch=4294967297"]}
+    assert new(root, "y", **wrong).code == 2

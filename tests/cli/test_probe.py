@@ -257,6 +257,24 @@ def test_a_locked_registration_between_its_runs(tmp_path: Path) -> None:
     assert prereg("status", root=root).code == 0
 
 
+def test_a_probe_before_the_lock_is_part_of_what_was_seen(tmp_path: Path) -> None:
+    """Lock and score say that these inputs were probed first, whatever the exposure says and under
+    whatever id; a probe after the lock is not counted.
+    """
+    root = registered(tmp_path / "w")
+    probed(root, no)
+    for ident in ("y", "z"):
+        assert new(root, ident, seen="nothing").code == 0
+    told = prereg("lock", "y", root=root)
+    assert "`prereg probe` was run once with this judge and these items" in told.err
+    run_scripted(root, "y", lambda *_: verdict_reply("NO"))
+    probe(Workspace(root), "y", rows=2, make_backend=Rounds(no))
+    scored = " ".join(prereg("score", "y", root=root).out.split())
+    assert "nothing. `prereg probe` was run once with this judge" in scored
+    told = prereg("lock", "z", root=root)
+    assert "was run 2 times with this judge" in told.err
+
+
 @pytest.mark.parametrize("is_locked", [False, True])
 def test_an_interrupted_probe_is_known_of(is_locked: bool, tmp_path: Path) -> None:
     """Stopped in a round, it ends its engine; the ledger knows, and a whole one can follow."""

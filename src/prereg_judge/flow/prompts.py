@@ -101,9 +101,10 @@ def read_model(inputs: Inputs) -> ModelInputs:
         switch that is not registered, or leaves the prompt in the middle of thinking; an item's
         text holds a control token; a prompt with its longest reply does not fit; a verdict's
         shortest reply is longer than `max_tokens`; the schema cannot be made into a grammar;
-        the path `choice` has more than the verdict to choose; two arms come to the same.
+        the path `choice` has more than the verdict to choose; two arms come to the same; a batch
+        cannot hold a token of each call answered together.
     """
-    raise_all([*_closed_for_choice(inputs), *_arms_alike(inputs)])
+    raise_all([*_closed_for_choice(inputs), *_arms_alike(inputs), *_small_batches(inputs)])
     messages: Messages = {
         (s.role, i.id): inputs.judge.messages(i) for s in inputs.sets for i in s.items
     }
