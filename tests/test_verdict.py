@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from prereg_judge.registration.claims import (
     StopRule,
     Test,
 )
+from prereg_judge.study.expected import METHOD
 from prereg_judge.study.metric import Interval, Metric, MetricRef
 from prereg_judge.study.outcomes import CallView, TrialKey
 from prereg_judge.verdict import (
@@ -399,3 +401,14 @@ def test_claims_that_name_infinite_limits_have_none_to_be_close() -> None:
     claims = Claims(predictions=(Prediction("p", Test(X, -math.inf, 5)),))
     assert only(claims, value(X, 4, 3, 6)).close
     assert not only(claims, value(X, 2, 1, 4)).close
+
+
+def test_a_range_of_what_would_be_observed_makes_no_value_doubtful() -> None:
+    """An expected agreement is exact given its rows: a limit in the range of the observed is not
+    close to it.
+    """
+    claims = Claims(bands=(Band("b", Test(X, 3, 9)),))
+    metric = value(X, 4, 2, 6)
+    assert only(claims, metric).close
+    about = replace(metric, interval=Interval(2, 6, 0.95, METHOD))
+    assert not only(claims, about).close

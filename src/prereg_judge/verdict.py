@@ -177,7 +177,7 @@ def _close_limits(condition: Condition, metrics: Metrics) -> list[str]:
     found = []
     for test in tests_in(condition):
         seen = _metric(metrics, test.ref).interval
-        if seen is not None and _undecided(test, seen.low, seen.high):
+        if seen is not None and seen.of_value and _undecided(test, seen.low, seen.high):
             limits = " and ".join(f"{x:.15g}" for x in test.limits if seen.low <= x <= seen.high)
             found.append(f"{limits} in {seen.low:.4g}..{seen.high:.4g}")
     return found

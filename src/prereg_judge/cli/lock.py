@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from rich.markup import escape
@@ -49,6 +50,8 @@ def warn(inputs: Inputs) -> None:
         say(f"Note: {probed}; the score will say so beside what was seen before.")
     local = inputs.model.model
     if not isinstance(local, LocalModel):
+        if local.api_key_env is not None and local.api_key_env not in os.environ:
+            say(f"Warning: the environment variable {local.api_key_env} is not set here.")
         say(
             "Note: a served model cannot be hashed: this lock says what was to be asked, and the "
             "run records what the servers say of themselves."

@@ -139,7 +139,7 @@ def new(
 
     What is missing is asked for at a terminal, and listed otherwise. An explicit claim id goes
     before the expression: "agree:: sentinel.agreement.count=58..68". Claims can also be written
-    into the file by hand, before it is locked. What could never be locked is not written, unless
+    into the file by hand, before it is locked. What the file's form forbids is not written, unless
     as a --draft.
     """
     ws = workspace()

@@ -58,7 +58,13 @@ def make_backend(
         )
         for number, connect in enumerate(_connections(executor, model, log), start=1)
     ]
-    return FanOut(lanes, stretch=settings.parallel * STRETCH_GROUPS, announce=announce)
+    return FanOut(lanes, stretch=_stretch(inputs, settings, executor.workers), announce=announce)
+
+
+def _stretch(inputs: Inputs, settings: EngineSettings, workers: int) -> int:
+    """Calls handed to a worker at once: whole groups, and several turns for every worker."""
+    groups = -(-inputs.plan.n_in_pass // settings.parallel)
+    return settings.parallel * max(1, min(STRETCH_GROUPS, groups // (4 * workers)))
 
 
 def limits_of(registered: Registration) -> Limits:

@@ -85,11 +85,16 @@ def _facts(scored: Scored) -> dict[str, str]:
         "judge": f"{registered.judge} ({scored.locked.inputs.judge.spec.title})",
         "items": "; ".join(sets),
         "model": _model(registered),
-        "protocol": f"{protocol.passes} passes, " + _settings(registered),
+        "protocol": f"{protocol.passes} passes, " + _settings(registered) + _workers(registered),
         "decoding": decoding.mode + (f" ({drawn})" if drawn else ""),
         "without a verdict": f"missing: {registered.missing}",
         "seen before": ". ".join(filter(None, (registered.exposure.seen, _probed(scored)))),
     }
+
+
+def _workers(registered: Registration) -> str:
+    executor = registered.executor
+    return "" if executor is None else f"; executor {executor.kind}, {executor.workers} workers"
 
 
 def _probed(scored: Scored) -> str:

@@ -109,7 +109,8 @@ def curve_table(curve: AgreementCurve) -> RenderableType:
         table.add_row(*(text for cell in row for text in cell))
     title = (
         f"{curve.set}: expected agreement of {curve.draws} independent draws by temperature "
-        f"(n = {curve.n_rows}; range: {curve.level:.0%} of observed shares; * registered)"
+        f"(n = {curve.n_rows}; range: at least {curve.level:.0%} of "
+        f"what would be observed; * registered)"
     )
     lost = max(p.unfollowed for p in curve.points)
     share = f" At most {lost:.2g} of a row's probability is left out so." if lost > 1e-6 else ""

@@ -23,12 +23,12 @@ from prereg_judge.choices import Node, paths
 from prereg_judge.shaping import Decoding, shape
 from prereg_judge.stats.heterogeneous import central_range
 from prereg_judge.study.counted import LEVEL, is_rate, not_computed, undefined_metric
-from prereg_judge.study.metric import Interval, Metric, MetricRef, MetricSpec
+from prereg_judge.study.metric import OF_OBSERVATIONS, Interval, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import StudyInput
 from prereg_judge.study.rows import GROUPING, Row, rows_of, trial_of
 from prereg_judge.words import SET_ROLES, SetRole
 
-METHOD = "Poisson-binomial range of the observed"
+METHOD = f"Poisson-binomial {OF_OBSERVATIONS}"
 # Temperatures of the curve; the registered one is added.
 GRID = tuple(round(0.1 * i, 1) for i in range(1, 21))
 LIMITS = (

@@ -60,6 +60,10 @@ class MetricRef:
         return f"{self.name}[{','.join(f'{k}={v}' for k, v in self.params)}]"
 
 
+# How the method of an interval ends that is about what would be observed, given a known value.
+OF_OBSERVATIONS = "range of the observed"
+
+
 @dataclass(frozen=True)
 class Interval:
     """An observed interval (never a registered band): limits, level and the method's name."""
@@ -68,6 +72,11 @@ class Interval:
     high: float
     level: float
     method: str
+
+    @property
+    def of_value(self) -> bool:
+        """Whether it says where the value may lie, not where observations of it would fall."""
+        return not self.method.endswith(OF_OBSERVATIONS)
 
 
 @dataclass(frozen=True)
