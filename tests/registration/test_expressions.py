@@ -13,12 +13,11 @@ from prereg_judge.errors import UsageError
 from prereg_judge.registration.expressions import (
     parse_band,
     parse_decision,
-    parse_decoding,
-    parse_hang,
     parse_prediction,
     parse_refuter,
     parse_stop,
 )
+from prereg_judge.registration.settings_text import parse_decoding, parse_hang
 
 Parser = Callable[[str], dict[str, Any]]
 

@@ -14,7 +14,7 @@ from prereg_judge.cli.common import Json, print_json, say, workspace
 from prereg_judge.cli.lock import lock_and_tell
 from prereg_judge.errors import PreregError, Problem, UsageError
 from prereg_judge.flow.locking import refuse_lost
-from prereg_judge.registration import expressions
+from prereg_judge.registration import expressions, settings_text
 from prereg_judge.registration.draft import DraftValues, refusals, render
 
 Text = str | None
@@ -73,8 +73,8 @@ _FLAGS = {
 }
 _NUMBERS = {"n_ctx", "n_gpu_layers", "passes", "max_tokens"}
 _PARSED: dict[str, Callable[[str], Any]] = {
-    "decoding": expressions.parse_decoding,
-    "hang": expressions.parse_hang,
+    "decoding": settings_text.parse_decoding,
+    "hang": settings_text.parse_hang,
     "bands": lambda text: (expressions.parse_band(text),),
 }
 
@@ -165,11 +165,11 @@ def new(
         path=path,
         prefix=prefix,
         parallel=parallel,
-        arms=tuple(map(expressions.parse_arm, arm or ())),
+        arms=tuple(map(settings_text.parse_arm, arm or ())),
         missing=missing,
-        decoding=None if decoding is None else expressions.parse_decoding(decoding),
+        decoding=None if decoding is None else settings_text.parse_decoding(decoding),
         max_tokens=max_tokens,
-        hang=None if hang is None else expressions.parse_hang(hang),
+        hang=None if hang is None else settings_text.parse_hang(hang),
         seen=seen,
         notes=notes,
         **_claims(

@@ -18,107 +18,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
-from prereg_judge.errors import Problem, UsageError
-from prereg_judge.strict_yaml import MAX_INT
+from prereg_judge.registration.scanner import NAME, NUMBER, Scanner, whole
 
 _ID = re.compile(r"\s*([a-z0-9][a-z0-9-]{0,63})::\s*")
-_NAME = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 _PARAM = re.compile(r"\s*([a-z_]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\"']*))")
-_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![\w])")
 _OPERATOR = re.compile(r"<=|>=|==|=(?!>)|<|>|in\b")
 _LIMIT = re.compile(r"\.ci_(?:low|high)\b")
 _NAMES = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-_DOTS = re.compile(r"\.\.(?!\.)")  # 0...5 could mean two things
 _PARAMS = (
     "kind", "stratum", "verdict", "to", "pass", "from_run", "from_pass", "reason", "temperature",
 )  # fmt: skip
 _WHOLE_PARAMS = {"pass", "from_pass"}
-_DRAWN = ("temperature", "top_k", "top_p", "min_p")
-_MODE_KEYS = {"sampled": _DRAWN, "seeded": ("seed", *_DRAWN), "greedy": ()}
-_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60}
 
 _BAND_EXAMPLE = "sentinel.agreement.count=58..68"
 _PREDICTION_EXAMPLE = "real.flips_from.count[from_run=x,verdict=KEEP] >= 8"
 _REFUTER_EXAMPLE = "sentinel.agreement.count < 50: too unstable to floor anything"
 _STOP_EXAMPLE = "calls.hangs >= 1 in 20 over 40"
 _DECISION_EXAMPLE = "sentinel.agreement.count < 50 => stop and report"
-_DECODING_EXAMPLE = "sampled,temperature=0.8,top_k=40,top_p=0.95,min_p=0.05"
-_HANG_EXAMPLE = "120s,retries=1,heartbeat=30s"
-_ARM_EXAMPLE = "path=choice,prefix=shared,parallel=4"
-_ARM_WORDS = ("path", "prefix")
-_ARM_NUMBERS = ("parallel", "n_gpu_layers", "n_threads", "n_batch")
-
-
-class _Scanner:
-    """A cursor over one option's text that says where reading failed."""
-
-    def __init__(self, text: str, *, option: str, example: str) -> None:
-        self.text = text
-        self.at = 0
-        self.option = option
-        self.example = example
-
-    def fail(self, what: str, remedy: str | None = None) -> NoReturn:
-        rest = self.text[self.at :]
-        place = f"at position {self.at + 1}, `{rest}`" if rest else "at the end"
-        right = f"for example {self.option} '{self.example}'"
-        remedy = f"{remedy}; {right}" if remedy else right
-        problem = Problem(f"{what} {place}", where=self.option, found=f"'{self.text}'",
-                          remedy=remedy)  # fmt: skip
-        raise UsageError(problem)
-
-    def space(self) -> None:
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-
-    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Read `pattern` after white space, or stay where it does not stand."""
-        self.space()
-        match = pattern.match(self.text, self.at)
-        if match is not None:
-            self.at = match.end()
-        return match
-
-    def word(self, word: str) -> bool:
-        tail = r"\b" if word.isalpha() else ""
-        return self.take(re.compile(re.escape(word) + tail)) is not None
-
-    def number(self) -> int | float:
-        self.space()
-        start = self.at
-        match = self.take(_NUMBER)
-        if match is None:
-            self.fail("expected a number")
-        text = match.group()
-        value: int | float = int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else float(text)
-        if abs(value) > MAX_INT:
-            self.at = start
-            self.fail("the number is beyond 2**53")
-        return value
-
-    def limits(self) -> list[int | float]:
-        start = self.at
-        low = self.number()
-        if not self.take(_DOTS):
-            self.fail("expected `..` and the upper limit")
-        high = self.number()
-        if low > high:
-            self.at = start
-            self.fail("the limits are reversed", "write the smaller limit first")
-        return [low, high]
-
-    def end(self) -> None:
-        self.space()
-        if self.at < len(self.text):
-            self.fail("did not expect more")
-
-    def rest(self, what: str) -> str:
-        text = self.text[self.at :].strip()
-        if not text:
-            self.fail(f"expected {what}")
-        return text
 
 
 def parse_band(text: str, *, taken: Iterable[str] = (), option: str = "--band") -> dict[str, Any]:
@@ -138,7 +56,7 @@ def parse_band(text: str, *, taken: Iterable[str] = (), option: str = "--band") 
     UsageError
         With the option, the position and an example of the right form.
     """
-    scan = _Scanner(text, option=option, example=_BAND_EXAMPLE)
+    scan = Scanner(text, option=option, example=_BAND_EXAMPLE)
     given = _given_id(scan)
     metric = _metric(scan)
     if not (scan.word("in") or scan.word("=")):
@@ -152,7 +70,7 @@ def parse_prediction(
     text: str, *, taken: Iterable[str] = (), option: str = "--predict"
 ) -> dict[str, Any]:
     """`METRIC >= 8` as an entry of `predictions`; otherwise like `parse_band`."""
-    scan = _Scanner(text, option=option, example=_PREDICTION_EXAMPLE)
+    scan = Scanner(text, option=option, example=_PREDICTION_EXAMPLE)
     given = _given_id(scan)
     metric = _metric(scan)
     start = scan.at
@@ -177,7 +95,7 @@ def parse_refuter(
     text: str, *, taken: Iterable[str] = (), option: str = "--refute"
 ) -> dict[str, Any]:
     """`CONDITION: what it means` as an entry of `refuters`; otherwise like `parse_band`."""
-    scan = _Scanner(text, option=option, example=_REFUTER_EXAMPLE)
+    scan = Scanner(text, option=option, example=_REFUTER_EXAMPLE)
     given = _given_id(scan)
     when = _condition(scan)
     if not scan.word(":"):
@@ -190,7 +108,7 @@ def parse_decision(
     text: str, *, taken: Iterable[str] = (), option: str = "--decide"
 ) -> dict[str, Any]:
     """`CONDITION => what is done` as an entry of `decisions`; otherwise like `parse_band`."""
-    scan = _Scanner(text, option=option, example=_DECISION_EXAMPLE)
+    scan = Scanner(text, option=option, example=_DECISION_EXAMPLE)
     given = _given_id(scan)
     when = _condition(scan)
     if not scan.word("=>"):
@@ -201,7 +119,7 @@ def parse_decision(
 
 def parse_stop(text: str, *, taken: Iterable[str] = (), option: str = "--stop") -> dict[str, Any]:
     """`calls.hangs >= 1 in 20 over 40` as an entry of `stop`; otherwise like `parse_band`."""
-    scan = _Scanner(text, option=option, example=_STOP_EXAMPLE)
+    scan = Scanner(text, option=option, example=_STOP_EXAMPLE)
     given = _given_id(scan)
     when = _test(scan)
     window: dict[str, Any] = {}
@@ -214,78 +132,7 @@ def parse_stop(text: str, *, taken: Iterable[str] = (), option: str = "--stop") 
     return {"id": _id(given, when["metric"], taken), "when": when, **window}
 
 
-def parse_decoding(text: str, *, option: str = "--decoding") -> dict[str, Any]:
-    """`greedy`, or `sampled,temperature=0.8,...`, as the mapping under `decoding`."""
-    scan = _Scanner(text, option=option, example=_DECODING_EXAMPLE)
-    mode = scan.take(_NAME)
-    if mode is None or mode.group() not in _MODE_KEYS:
-        scan.at = 0
-        scan.fail("expected sampled, seeded or greedy")
-    known = _MODE_KEYS[mode.group()]
-    settings: dict[str, Any] = {"mode": mode.group()}
-    while scan.word(","):
-        key, start = scan.take(_NAME), scan.at
-        if key is None or key.group() not in known or key.group() in settings:
-            scan.at = start - (len(key.group()) if key else 0)
-            takes = f"takes each of {', '.join(known)} once" if known else "takes no settings"
-            scan.fail(f"{mode.group()} {takes}, not what stands")
-        if not scan.word("="):
-            scan.fail("expected `=`")
-        settings[key.group()] = scan.number()
-    scan.end()
-    missing = [k for k in known if k not in settings]
-    if missing:
-        scan.fail(f"{mode.group()} also needs {', '.join(missing)}")
-    return settings
-
-
-def parse_hang(text: str, *, option: str = "--hang") -> dict[str, Any]:
-    """`120s,retries=1[,heartbeat=30s]` as the mapping under `hang`; s and m are known units."""
-    scan = _Scanner(text, option=option, example=_HANG_EXAMPLE)
-    settings: dict[str, Any] = {"call_timeout_s": _duration(scan)}
-    while scan.word(","):
-        start = scan.at
-        key = scan.take(_NAME)
-        name = key.group() if key else ""
-        if name not in ("retries", "heartbeat") or {name, f"{name}_s"} & settings.keys():
-            scan.at = start
-            scan.fail("expected retries or heartbeat, each once")
-        if not scan.word("="):
-            scan.fail("expected `=`")
-        if name == "retries":
-            settings["retries"] = _whole(scan)
-        else:
-            settings["heartbeat_s"] = _duration(scan)
-    scan.end()
-    if "retries" not in settings:
-        scan.fail("also needs retries=N")
-    return settings
-
-
-def parse_arm(text: str, *, option: str = "--arm") -> dict[str, Any]:
-    """`path=choice,prefix=shared,parallel=4` as one entry under `arms`; each key at most once."""
-    scan = _Scanner(text, option=option, example=_ARM_EXAMPLE)
-    settings: dict[str, Any] = {}
-    while True:
-        start = scan.at
-        key = scan.take(_NAME)
-        name = key.group() if key else ""
-        if name not in (*_ARM_WORDS, *_ARM_NUMBERS) or name in settings:
-            scan.at = start
-            scan.fail(f"expected one of {', '.join((*_ARM_WORDS, *_ARM_NUMBERS))}, each once")
-        if not scan.word("="):
-            scan.fail("expected `=`")
-        if name in _ARM_NUMBERS:
-            settings[name] = _number(scan)
-        else:
-            word = scan.take(_NAME)
-            settings[name] = word.group() if word else scan.fail("expected a word")
-        if not scan.word(","):
-            scan.end()
-            return settings
-
-
-def _given_id(scan: _Scanner) -> str | None:
+def _given_id(scan: Scanner) -> str | None:
     match = scan.take(_ID)
     return match.group(1) if match else None
 
@@ -308,8 +155,8 @@ def _first_metric(condition: dict[str, Any]) -> str:
     return str(parts[0]["metric"] if parts else condition["metric"])
 
 
-def _metric(scan: _Scanner) -> dict[str, Any]:
-    name = scan.take(_NAME)
+def _metric(scan: Scanner) -> dict[str, Any]:
+    name = scan.take(NAME)
     if name is None:
         scan.fail("expected the name of a metric")
     entry: dict[str, Any] = {"metric": name.group()}
@@ -331,7 +178,7 @@ def _metric(scan: _Scanner) -> dict[str, Any]:
             scan.at = start
             scan.fail(f"`{key}` must be a whole number")
         if key == "temperature":
-            if not _NUMBER.fullmatch(value):
+            if not NUMBER.fullmatch(value):
                 scan.at = start
                 scan.fail("`temperature` must be a number")
             entry[key] = float(value)
@@ -345,7 +192,7 @@ def _metric(scan: _Scanner) -> dict[str, Any]:
             scan.fail("expected `,` or `]`")
 
 
-def _test(scan: _Scanner) -> dict[str, Any]:
+def _test(scan: Scanner) -> dict[str, Any]:
     metric = _metric(scan)
     operator = scan.take(_OPERATOR)
     if operator is None:
@@ -363,7 +210,7 @@ def _test(scan: _Scanner) -> dict[str, Any]:
     return {**metric, "between": scan.limits()}
 
 
-def _condition(scan: _Scanner) -> dict[str, Any]:
+def _condition(scan: Scanner) -> dict[str, Any]:
     parts = [_test(scan)]
     how = ""
     while True:
@@ -381,44 +228,10 @@ def _condition(scan: _Scanner) -> dict[str, Any]:
     return {"all" if how == "and" else "any": parts}
 
 
-def _number(scan: _Scanner) -> int:
-    """A whole number that may be below 0, as in `n_gpu_layers=-1`."""
+def _calls(scan: Scanner) -> int:
     start = scan.at
-    value = scan.number()
-    if not isinstance(value, int):
-        scan.at = start
-        scan.fail("expected a whole number")
-    return value
-
-
-def _whole(scan: _Scanner) -> int:
-    start = scan.at
-    value = scan.number()
-    if not isinstance(value, int) or value < 0:
-        scan.at = start
-        scan.fail("expected a whole number")
-    return value
-
-
-def _calls(scan: _Scanner) -> int:
-    start = scan.at
-    value = _whole(scan)
+    value = whole(scan)
     if value < 1:
         scan.at = start
         scan.fail("expected a number of calls")
-    return value
-
-
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|m)?(?![\w.])")
-
-
-def _duration(scan: _Scanner) -> int | float:
-    match = scan.take(_DURATION)
-    if match is None:
-        scan.fail("expected seconds, such as 120s or 2m")
-    text, unit = match.groups()
-    value = (float(text) if "." in text else int(text)) * _SECONDS[unit or ""]
-    if not 0 < value <= MAX_INT:
-        scan.at = match.start()
-        scan.fail("expected a time above 0")
     return value
