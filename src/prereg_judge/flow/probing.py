@@ -8,7 +8,6 @@ difference is the machine's and not the draw's. The ledger notes that these inpu
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +19,7 @@ from prereg_judge.engine.protocol import Answer, Call, Reply
 from prereg_judge.engine.tree import shared_cuts
 from prereg_judge.errors import Problem, UsageError
 from prereg_judge.flow.backends import MakeBackend, make_backend
+from prereg_judge.flow.calls import seed_for
 from prereg_judge.flow.locking import known_registration, ledger_of
 from prereg_judge.flow.prepare import Inputs, read_inputs
 from prereg_judge.flow.prompts import ModelInputs, read_model
@@ -27,7 +27,6 @@ from prereg_judge.flow.settings import EngineSettings, decoding_of, engine_setti
 from prereg_judge.judge import read_reply
 from prereg_judge.plan import Trial
 from prereg_judge.registration.schema_model import LocalModel
-from prereg_judge.registration.schema_protocol import Seeded
 from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.workspace import Workspace
 
@@ -126,7 +125,7 @@ def probe(
     trials = inputs.plan[: min(rows, inputs.plan.n_in_pass)]
     ledger = ledger_of(workspace)
     ledger.append("probe_started", ident=ident, trials=len(trials), **probed_inputs(inputs))
-    seeds = {trial.key: _seed(inputs) for trial in trials}
+    seeds = {trial.key: seed_for(inputs.model) for trial in trials}
     found: dict[_Round, list[dict[str, _Found]]] = {}
 
     def play(one: _Round, time: int) -> dict[str, _Found]:
@@ -187,13 +186,6 @@ def probe_words(n: int) -> str:
     times = "once" if n == 1 else f"{n} times"
     said = f"`prereg probe` was run {times} with this judge and these items before the lock"
     return said if n else ""
-
-
-def _seed(inputs: Inputs) -> int | None:
-    decoding = inputs.model.protocol.decoding
-    if decoding.mode == "greedy":
-        return None
-    return decoding.seed if isinstance(decoding, Seeded) else secrets.randbits(53)
 
 
 def _pairs(inputs: Inputs) -> Iterator[tuple[str, _Round, _Round]]:
