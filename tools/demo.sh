@@ -24,6 +24,9 @@ code=0
 "$PREREG" --root "$folder" score "$id" || code=$?
 case $code in
 0 | 1 | 3 | 4 | 6)
+    echo
+    echo "What is proved of it, and what is not:"
+    "$PREREG" --root "$folder" verify "$id"
     echo "The line worked. The verdict above is the model's, not this script's (exit code $code)."
     echo "Everything is in $folder/: registrations/ (what was promised, the lock, the ledger)"
     echo "and runs/$id/ (every attempt). Look around: $PREREG --root $folder show $id"

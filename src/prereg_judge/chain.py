@@ -30,6 +30,11 @@ class Chain:
     head: str
     torn: bytes = b""
 
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The hash of no line, and of each line: the n-th is that after n lines."""
+        return (*(line["prev"] for line in self.lines), self.head)
+
 
 def read_chain(path: Path, *, shown: str | None = None) -> Chain:
     """Read and check a chain.

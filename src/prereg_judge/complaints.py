@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from prereg_judge.errors import Problem
 from prereg_judge.strict_yaml import Document, YamlPath, path_text
+from prereg_judge.wording import named_character, visible
 
 _TYPES = {
     "int_type": "a whole number",
@@ -100,15 +102,28 @@ def form_problems(
     problems = []
     for path, here in places.items():
         what, found, remedy = _worded(path, here, document.data, shape)
+        if found is not None and path in document.typed:
+            found = shown_as_typed(document.typed[path])
         line = document.line_of(path)
         problems.append(Problem(what, file, line, path_text(path) or None, found, remedy))
     return sorted(problems, key=lambda p: p.line or 0)
 
 
 def shown(value: Any) -> str:
-    """A value as an error message shows it, cut at 60 characters."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    """A value as an error message shows it, cut at 60 characters; nothing in it is invisible."""
+    return shown_as_typed(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def shown_as_typed(text: str) -> str:
+    """Text as an error message shows it without quotes around it, cut at 60 characters."""
+    text = visible(text)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def foreign_character(text: str) -> str | None:
+    """The first character in `text` beyond ASCII, by number and name: it may look like another."""
+    match = re.search("[^\x00-\x7f]", text)
+    return None if match is None else named_character(match.group())
 
 
 def _place(error: ErrorDetails, data: Any) -> YamlPath:
@@ -163,7 +178,9 @@ def _worded(
         modes = str(context["expected_tags"])
         return f"the mode must be one of {modes}", shown(context["tag"]), None
     if kind == "string_pattern_mismatch":
-        return "is not a short name", shown(value), _SLUG_RULE
+        foreign = foreign_character(value)
+        what = "is not a short name" + (f": it holds {foreign}" if foreign else "")
+        return what, shown(value), _SLUG_RULE
     if kind == "too_short" and not value:
         return "is an empty list", None, "give at least one entry, or remove the key"
     if kind == "too_short":
@@ -180,9 +197,11 @@ def _unknown_key(path: YamlPath, data: Any, shape: Shape) -> tuple[str, None, st
             return f"`{key}` does not belong to `mode: {mode}`", None, "remove it"
         return f"`{key}` cannot stand here with the keys beside it", None, "remove it"
     near = difflib.get_close_matches(key, names, n=3, cutoff=0.6)
+    foreign = foreign_character(key)
+    what = f"unknown key `{visible(key)}`" + (f", which holds {foreign}" if foreign else "")
     if near:
-        return f"unknown key `{key}`", None, f"did you mean {' or '.join(near)}?"
-    return f"unknown key `{key}`", None, f"known here: {', '.join(names)}"
+        return what, None, f"did you mean {' or '.join(near)}?"
+    return what, None, f"known here: {', '.join(names)}"
 
 
 def _type_remedy(kind: str, value: Any) -> str | None:

@@ -42,6 +42,8 @@ class Item:
         Grouping for the results.
     line
         Line or row number in the file, counted from 1, for messages.
+    content
+        Hash of what the judge sees, where the text itself is withheld.
     """
 
     id: str
@@ -50,6 +52,7 @@ class Item:
     kind: str | None
     stratum: str | None
     line: int
+    content: str | None = None
 
 
 @dataclass(frozen=True)

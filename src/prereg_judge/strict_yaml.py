@@ -12,18 +12,18 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import yaml
 
 from prereg_judge.errors import InputError, Problem
-from prereg_judge.wording import capped
+from prereg_judge.wording import capped, named_character, visible
 
 YamlPath = tuple[str | int, ...]
 
-MAX_INT = 2**53
+MAX_INT = 2**53 - 1  # 2**53 is also what 2**53 + 1 is read as; canonical JSON has neither
 _MAX_DEPTH = 64
-_MAX_DIGITS = 17  # a double holds no more
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -43,7 +43,10 @@ _UNDERSCORED = re.compile(
     r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9_]+)?"
 )
 # Line breaks in YAML 1.1, ordinary characters in YAML 1.2.
-_ODD_BREAKS = re.compile("[\x85\u2028\u2029]")
+_ODD_BREAKS = "\x85\u2028\u2029"
+# They make a line look like another, in a comment as well.
+_BIDI = "\u202a-\u202e\u2066-\u2069"
+_ODD = re.compile(f"[{_ODD_BREAKS}{_BIDI}\ufeff]")
 
 _AMBIGUOUS: tuple[tuple[re.Pattern[str], str], ...] = (
     (_NUMERIC_WORDS, "not a finite number"),
@@ -67,10 +70,13 @@ class Document:
     lines
         Line, counted from 1, of each entry by its path: of the key in a mapping, of the element
         in a list.
+    typed
+        What was typed for each number, by its path: `1e10` is no longer seen in 10000000000.0.
     """
 
     data: Any
     lines: dict[YamlPath, int] = field(default_factory=dict)
+    typed: dict[YamlPath, str] = field(default_factory=dict)
 
     def line_of(self, path: YamlPath) -> int | None:
         """Line of the entry at `path`, or of the nearest enclosing entry that the file has."""
@@ -86,7 +92,7 @@ def path_text(path: YamlPath) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
+    return visible(text)
 
 
 def load(text: str | bytes, *, file: str) -> Document:
@@ -119,7 +125,8 @@ def parse(text: str | bytes, *, file: str) -> tuple[Document, tuple[Problem, ...
     the first stays, so that a caller can go on checking and report everything at once.
     """
     builder = _Builder(file, _decoded(text, file))
-    return Document(builder.build(), builder.lines), tuple(builder.problems)
+    data = builder.build()
+    return Document(data, builder.lines, builder.typed), tuple(builder.problems)
 
 
 def plain_is_text(text: str) -> bool:
@@ -143,18 +150,16 @@ def _decoded(text: str | bytes, file: str) -> str:
                 Problem("is not valid UTF-8", file, line, None, found, "save the file as UTF-8")
             ) from exc
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    odd = _ODD_BREAKS.search(text)
+    odd = _ODD.search(text)
     if odd is not None:
-        raise InputError(
-            Problem(
-                "holds a character that some readers take for a line break",
-                file,
-                text.count("\n", 0, odd.start()) + 1,
-                None,
-                f"U+{ord(odd.group()):04X}",
-                "remove it, or write it as an escape inside double quotes",
-            )
-        )
+        what = "holds a character that changes how the text around it is displayed"
+        if odd.group() in _ODD_BREAKS:
+            what = "holds a character that some readers take for a line break"
+        elif odd.group() == "\ufeff":
+            what = "holds a byte-order mark that is not at the beginning"
+        line = text.count("\n", 0, odd.start()) + 1
+        remedy = "remove it, or write it as an escape inside double quotes"
+        raise InputError(Problem(what, file, line, None, named_character(odd.group()), remedy))
     return text
 
 
@@ -165,9 +170,11 @@ class _Builder:
         self.file = file
         self.text = text
         self.lines: dict[YamlPath, int] = {}
+        self.typed: dict[YamlPath, str] = {}
         self.problems: list[Problem] = []
         self._events: Iterator[yaml.Event] = iter(())
         self._recording = True  # off inside keys and repeated entries
+        self._depth = 0  # of the node at hand; a key inside a key has no path of its own
 
     def build(self) -> Any:
         try:
@@ -180,10 +187,12 @@ class _Builder:
             raise InputError(*self.problems, problem) from exc
         except yaml.reader.ReaderError as exc:
             line = self.text.count("\n", 0, exc.position) + 1
-            found = f"U+{ord(self.text[exc.position]):04X}"
-            raise InputError(
-                Problem("holds a character that YAML forbids", self.file, line, None, found)
-            ) from exc
+            character = self.text[exc.position]
+            what, found = "holds a character that YAML forbids", named_character(character)
+            remedy = "remove it, or write it as an escape inside double quotes"
+            if character == "\0":
+                remedy = "save the file as UTF-8, without zero bytes"
+            raise InputError(Problem(what, self.file, line, None, found, remedy)) from exc
 
     def _syntax(self, exc: yaml.MarkedYAMLError) -> Problem:
         mark = exc.problem_mark or exc.context_mark
@@ -195,6 +204,8 @@ class _Builder:
             remedy = "write spaces, not tabs, around keys and values"
         elif "mapping values are not allowed" in what:
             remedy = "quote a text that contains a colon followed by a space"
+        elif "expected '<document start>'" in what:
+            remedy = "remove what follows the end of the document, or the `...` before it"
         return Problem(f"is not readable as YAML: {what}", self.file, line, None, None, remedy)
 
     def _add(
@@ -211,15 +222,16 @@ class _Builder:
     def _stream(self) -> Any:
         next(self._events)  # the start of the stream
         event = next(self._events)
+        empty = Problem("is empty", self.file, 1, remedy="write its content")
         if isinstance(event, yaml.StreamEndEvent):
-            raise InputError(Problem("is empty", self.file, 1))
+            raise InputError(empty)
         if isinstance(event, yaml.DocumentStartEvent) and (event.version or event.tags):
             self._add("YAML directives are not allowed", event, (), remedy="remove the % line")
         data = self._node(next(self._events), ())
-        if data is None:
-            raise InputError(Problem("is empty", self.file, 1))
         next(self._events)  # the end of the document
         event = next(self._events)
+        if data is None and isinstance(event, yaml.StreamEndEvent):
+            raise InputError(*self.problems, empty)
         if not isinstance(event, yaml.StreamEndEvent):
             self._add("holds more than one document", event, (), remedy="keep one document a file")
         return data
@@ -227,9 +239,16 @@ class _Builder:
     def _node(self, event: yaml.Event, path: YamlPath) -> Any:
         if self._recording:
             self.lines.setdefault(path, _line(event))
-        if len(path) > _MAX_DEPTH:
-            self._add(f"is nested deeper than {_MAX_DEPTH} levels", event, path[:3])
+        if self._depth > _MAX_DEPTH:
+            what, remedy = f"is nested deeper than {_MAX_DEPTH} levels", "write it flatter"
+            self._add(what, event, path[:3], remedy=remedy)
             raise InputError(*self.problems)
+        self._depth += 1
+        value = self._content(event, path)
+        self._depth -= 1
+        return value
+
+    def _content(self, event: yaml.Event, path: YamlPath) -> Any:
         assert isinstance(event, yaml.NodeEvent)
         if isinstance(event, yaml.AliasEvent):
             remedy = "write the value out"
@@ -306,6 +325,8 @@ class _Builder:
             return text
         value, trouble = _resolve(text)
         if trouble is None:
+            if self._recording and isinstance(value, int | float):
+                self.typed[path] = text
             return value
         remedy = "quote it if it is text"
         if _SWITCHES.fullmatch(text):
@@ -334,27 +355,35 @@ def _resolve(text: str) -> tuple[Any, str | None]:
         return text, "some readers give this sign a meaning of its own"
     if _INT.fullmatch(text):
         if len(text) > 20 or abs(int(text)) > MAX_INT:
-            return text, "a whole number beyond 2**53 loses digits"
+            return text, "a whole number of 2**53 or more loses digits"
         return int(text), None
     if _FLOAT.fullmatch(text):
-        return _float(text)
+        return read_float(text)
     if _UNDERSCORED.fullmatch(text):
         return text, "some readers drop the underscores and take it for a number"
     return text, None
 
 
-def _float(text: str) -> tuple[Any, str | None]:
-    value = float(text)
-    mantissa = re.split("[eE]", text)[0]
-    digits = re.sub(r"[-+.]", "", mantissa).lstrip("0")
+def read_float(text: str) -> tuple[Any, str | None]:
+    """A decimal number as typed, and why it cannot be kept; then the text is returned.
+
+    A number is kept where its digits can be had back from it: not where it would become another.
+    """
+    value, digits = float(text), re.split("[eE]", text)[0]
     if not math.isfinite(value) or abs(value) > MAX_INT:
-        return text, "as a number it is beyond 2**53"
-    if value == 0 and digits.strip("0"):
-        return text, "as a number it is too small to be told from 0"
-    if len(digits) > _MAX_DIGITS:
-        return text, f"as a number it keeps only {_MAX_DIGITS} of its digits"
-    return value + 0.0, None  # + 0.0 turns -0.0 into 0.0
+        return text, "as a number it is 2**53 or more"
+    if value == 0:
+        if re.search("[1-9]", digits):
+            return text, "as a number it is too small to be told from 0"
+        return 0.0, None  # -0.0 is no other number
+    # The number kept must give the typed digits back: in its shortest form or rounded to as many.
+    exact = Decimal(text)
+    n_digits = len(exact.as_tuple().digits)
+    if exact not in (Decimal(repr(value)), Decimal(f"{value:.{n_digits - 1}e}")):
+        return text, f"as a number it would become {value!r}"
+    return value, None
 
 
 def _short(text: str) -> str:
+    text = visible(text)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -6,6 +6,7 @@ Pure functions on texts and problems; `not_a_file` alone looks at the disk. Know
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +23,13 @@ _MARKS = re.compile(
 _OPENING = re.compile(r"\s*((?:TODO|FIXME|TBD|XXX)(?=[^\w\s]*(?:\s|$)))", re.IGNORECASE)
 # C0 but tab and line ends, DEL, and C1.
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Not seen at all, or changing the order in which their neighbours are seen.
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff]"
+)
+# Not seen either, but needed to write Persian, Hindi, Hebrew, Mongolian, or an emoji.
+_JOINING = re.compile("[\u061c\u180b-\u180d\u200c-\u200f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
 def capped(problems: Sequence[Problem], *, most: int = MOST_SHOWN) -> list[Problem]:
@@ -66,6 +74,33 @@ def control_character(text: str) -> str | None:
     """The first control character in `text` as U+XXXX; tab and line ends are none."""
     match = _CONTROLS.search(text)
     return None if match is None else f"U+{ord(match.group()):04X}"
+
+
+def hidden_character(text: str) -> str | None:
+    """The first character in `text` that a reader does not see, as `named_character` gives it.
+
+    Those that some scripts need between their letters do not count.
+    """
+    match = _HIDDEN.search(text)
+    return None if match is None else named_character(match.group())
+
+
+def named_character(character: str) -> str:
+    """A character by its number and its name: `U+0430 (CYRILLIC SMALL LETTER A)`."""
+    name = unicodedata.name(character, "")
+    return f"U+{ord(character):04X}" + (f" ({name})" if name else "")
+
+
+def visible(text: str) -> str:
+    """The text with every character that is not seen written as an escape."""
+    for pattern in (_CONTROLS, _HIDDEN, _JOINING):
+        text = pattern.sub(lambda match: _escape(match.group()), text)
+    return text
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def not_a_file(path: Path) -> str | None:

@@ -23,6 +23,10 @@ Unscored = Literal[
     "http",  # the server answered with an error
 ]
 
+# How much of a registration's inputs had been run before, from nothing to all of it.
+ExposureLevel = Literal["none", "partly", "items", "full"]
+EXPOSURE_LEVELS: tuple[ExposureLevel, ...] = get_args(ExposureLevel)
+
 SET_ROLES: tuple[SetRole, ...] = get_args(SetRole)
 UNSCORED: tuple[Unscored, ...] = get_args(Unscored)
 

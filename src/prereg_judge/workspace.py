@@ -21,9 +21,14 @@ PACKAGE_PREFIX = "package:"
 
 @dataclass(frozen=True)
 class Workspace:
-    """A root folder and the places in it."""
+    """A root folder and the places in it.
+
+    `withheld` are item files, as registrations name them, whose text is withheld: in an unpacked
+    bundle only.
+    """
 
     root: Path
+    withheld: frozenset[str] = frozenset()
 
     @classmethod
     def find(cls, start: Path | None = None) -> Workspace:
@@ -51,13 +56,28 @@ class Workspace:
         """The ledger's file."""
         return self.registrations / "ledger.jsonl"
 
-    def registration(self, ident: str) -> Path:
-        """File of a registration."""
-        return self.registrations / f"{checked_id(ident)}.yaml"
+    def registration(self, ident: str, version: int = 1) -> Path:
+        """File of a registration, or of an amended version of it, from 2."""
+        return self.registrations / f"{checked_id(ident)}{_suffix(version)}.yaml"
 
-    def lock(self, ident: str) -> Path:
-        """File of a registration's lock."""
-        return self.registrations / f"{checked_id(ident)}.lock.json"
+    def lock(self, ident: str, version: int = 1) -> Path:
+        """File of a registration's lock, or of the lock of an amended version."""
+        return self.registrations / f"{checked_id(ident)}{_suffix(version)}.lock.json"
+
+    def tombstone(self, ident: str) -> Path:
+        """File that is left where a registration was withdrawn."""
+        return self.registrations / f"{checked_id(ident)}.withdrawn.json"
+
+    @property
+    def stamps(self) -> Path:
+        """Folder of the time-stamps of the ledger."""
+        return self.registrations / "stamps"
+
+    def versions(self, ident: str) -> list[int]:
+        """Numbers of the amended versions that have a file of any kind."""
+        pattern = re.compile(rf"{re.escape(checked_id(ident))}\.v(\d+)\.(yaml|lock\.json)")
+        found = (pattern.fullmatch(p.name) for p in self.registrations.glob(f"{ident}.v*"))
+        return sorted({int(m[1]) for m in found if m})
 
     def runs(self, ident: str) -> Path:
         """Folder of a registration's runs."""
@@ -94,6 +114,10 @@ class Workspace:
             remedy = f"there are: {listed}. `prereg new {ident}` writes one"
             raise UsageError(Problem(what, remedy=remedy))
         return path
+
+
+def _suffix(version: int) -> str:
+    return "" if version == 1 else f".v{version}"
 
 
 def checked_id(ident: str) -> str:

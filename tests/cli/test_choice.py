@@ -28,6 +28,7 @@ from support import (
     rechained,
     run_scripted,
     verdict_reply,
+    with_tip,
 )
 
 Attempt = dict[str, Any]
@@ -200,6 +201,7 @@ def forge(root: Path, change: Callable[[Attempt], None], *, index: int = 0) -> s
 
     ledger = root / "registrations/ledger.jsonl"
     ledger.write_bytes(rechained(ledger.read_bytes(), ended))
+    with_tip(root)
     return trial
 
 

@@ -23,6 +23,7 @@ from support import (
     run_scripted,
     stop_after,
     verdict_reply,
+    with_tip,
 )
 
 Lines = list[dict[str, Any]]
@@ -51,8 +52,10 @@ def root(base: Path, tmp_path: Path) -> Path:
 
 
 def rechain(path: Path, change: Callable[[Lines], Lines]) -> None:
-    """Change a chain's lines and make its hashes fit again."""
+    """Change a chain's lines and make its hashes fit again, of the ledger its tip too."""
     path.write_bytes(rechained(path.read_bytes(), change))
+    if path.name == "ledger.jsonl":
+        with_tip(path.parents[1])
 
 
 def leave_open(root: Path, *, after: int) -> None:
@@ -112,12 +115,15 @@ def test_a_second_ending_of_a_run_is_found(root: Path) -> None:
 
 
 def test_the_tail_of_the_ledger_carries_the_run(root: Path) -> None:
-    """Cut before its last run, the ledger no longer holds the line that the manifest names."""
+    """An earlier line dated anew, the ledger no longer holds those that record and manifest name."""
     rechain(
         root / "registrations/ledger.jsonl",
-        lambda lines: [{**e, "seen": e["seen"] + "!"} if "seen" in e else e for e in lines],
+        lambda lines: [
+            {**e, "at": "2001-01-01T00:00:00.000Z"} if e["event"] == "registered" else e
+            for e in lines
+        ],
     )
-    _refused(root, "one", "no longer holds the line")
+    _refused(root, "one", "no longer holds the line", "belongs to another run")
 
 
 def standing(root: Path, ident: str) -> dict[str, Any]:

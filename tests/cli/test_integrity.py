@@ -32,6 +32,7 @@ from support import (
     run_scripted,
     stop_after,
     verdict_reply,
+    with_tip,
 )
 
 RUN = "runs/x/1"
@@ -40,6 +41,7 @@ MANIFEST = f"{RUN}/manifest.json"
 PLAN = f"{RUN}/plan.jsonl"
 PROMPTS = f"{RUN}/prompts.jsonl"
 LEDGER = "registrations/ledger.jsonl"
+TIP = "registrations/ledger.tip"
 REG = "registrations/x.yaml"
 LOCK = "registrations/x.lock.json"
 DATA = "sentinels/small.jsonl"
@@ -304,8 +306,12 @@ def named(cheat: Cheat) -> str:
 
 @pytest.mark.parametrize("cheat", LOCKED, ids=named)
 def test_what_was_locked_is_what_counts(cheat: Cheat, finished: Path) -> None:
-    """One byte changed in anything that a lock stands on: no run, no score."""
+    """One byte changed in anything that a lock stands on: no run, no score.
+
+    The tip is made to fit whatever was done to the ledger: what else finds it is shown here.
+    """
     cheat.tamper(finished)
+    with_tip(finished)
     ledger = finished / LEDGER
     before = ledger.read_bytes() if ledger.exists() else None
     invalid(prereg("score", "x", root=finished), cheat.file)
@@ -388,7 +394,7 @@ def test_edit_the_registration_and_lock_again(finished: Path) -> None:
     """A lock over an edit is refused; the edited text does not get its own lock."""
     edit("registrations/x.yaml", b"[1, 3]", b"[1, 2]")(finished)
     before = (finished / "registrations/x.lock.json").read_bytes()
-    invalid(prereg("lock", "x", root=finished), "registrations/x.yaml", "edited since", "new id")
+    invalid(prereg("lock", "x", root=finished), REG, "edited since", "prereg amend x")
     assert (finished / "registrations/x.lock.json").read_bytes() == before
     shown = prereg("show", "x", "--json", root=finished).json
     assert shown["state"] == "changed since the lock"
@@ -420,6 +426,7 @@ def test_cut_the_ledger_and_lock_an_edit(finished: Path, ledger: str) -> None:
         lines(LEDGER, lambda x: x[:0])(finished)
     else:
         delete(LEDGER)(finished)
+    with_tip(finished)
     edit("registrations/x.yaml", b"[1, 3]", b"[1, 2]")(finished)
     before = (finished / "registrations/x.lock.json").read_bytes()
     invalid(prereg("lock", "x", root=finished), "registrations/x.lock.json", "no ledger")
@@ -432,6 +439,7 @@ def test_cut_the_ledger_and_lock_an_edit(finished: Path, ledger: str) -> None:
 def test_a_run_that_the_ledger_does_not_know(finished: Path) -> None:
     """With the events of a run cut off, its record is in the way of a new run number 1."""
     lines(LEDGER, lambda x: x[:1])(finished)
+    with_tip(finished)
     invalid(prereg("run", "x", root=finished), RUN, "no ledger knows")
     invalid(prereg("score", "x", root=finished), RUN, "the ledger does not know")
     assert (finished / ATTEMPTS).exists()
@@ -440,7 +448,39 @@ def test_a_run_that_the_ledger_does_not_know(finished: Path) -> None:
 def test_drop_the_end_of_the_ledger(finished: Path) -> None:
     """Without its last events a run counts as unfinished, and is not scored."""
     lines(LEDGER, lambda x: x[:2])(finished)
+    with_tip(finished)
     invalid(prereg("score", "x", root=finished), "incomplete", RUN)
+
+
+# Of the ledger alone, its tip left as it was: the words are the tip's own.
+LAZY = [
+    Cheat("cut", "lines are gone from its end: it holds 3, it held 5",
+          lines(LEDGER, lambda x: x[:3])),
+    Cheat("empty", "lines are gone from its end: it holds 0, it held 5",
+          lines(LEDGER, lambda x: x[:0])),
+    Cheat("delete", "lines are gone from its end: it holds 0, it held 5", delete(LEDGER)),
+    Cheat("rewrite", f"{LEDGER}:5: is not the line that was written here",
+          rechain(LEDGER, lambda x: [{**x[0], "seen": "much"}, *x[1:]])),
+    Cheat("rewrite and go on", f"{LEDGER}:5: is not the line that was written here",
+          rechain(LEDGER, lambda x: [{**x[0], "seen": "much"}, *x[1:], x[-1]])),
+    Cheat("another verdict at the end", f"{LEDGER}:5: is not the line that was written here",
+          rechain(LEDGER, last(verdict="FAIL"))),
+    Cheat("edit the tip", f"{TIP}: is not a tip", append(TIP)),
+    Cheat("empty the tip", f"{TIP}: is not a tip", change(TIP, lambda _: b"")),
+    Cheat("a tip of no line", f"{TIP}: is not a tip", edit(TIP, b'"lines":5', b'"lines":0')),
+    Cheat("a tip ahead", "it holds 5, it held 6", edit(TIP, b'"lines":5', b'"lines":6')),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cheat", LAZY, ids=named)
+def test_the_tip_tells_who_changes_the_ledger_alone(cheat: Cheat, finished: Path) -> None:
+    """Whatever end the ledger is given, the tip beside it says at once that it had another."""
+    cheat.tamper(finished)
+    ledger = finished / LEDGER
+    before = ledger.read_bytes() if ledger.exists() else None
+    for args in (("score", "x"), ("score", "y"), ("run", "x", "--again"), ("lock", "y")):
+        invalid(prereg(*args, root=finished), cheat.file)
+    assert (ledger.read_bytes() if ledger.exists() else None) == before
 
 
 def test_the_wrong_model_behind_the_same_name(tmp_path: Path) -> None:

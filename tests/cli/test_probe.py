@@ -259,20 +259,31 @@ def test_a_locked_registration_between_its_runs(tmp_path: Path) -> None:
 
 def test_a_probe_before_the_lock_is_part_of_what_was_seen(tmp_path: Path) -> None:
     """Lock and score say that these inputs were probed first, whatever the exposure says and under
-    whatever id; a probe after the lock is not counted.
+    whatever id; a probe after the lock is not counted for it.
     """
     root = registered(tmp_path / "w")
     probed(root, no)
     for ident in ("y", "z"):
         assert new(root, ident, seen="nothing").code == 0
     told = prereg("lock", "y", root=root)
-    assert "`prereg probe` was run once with this judge and these items" in told.err
+    known = "of 'x': same judge, model and 6 of these rows (sentinel)"
+    assert (told.code, told.out.count("the ledger knows: probe at")) == (0, 1)
+    assert "Exposure: full" in told.out
+    assert known in told.out
     run_scripted(root, "y", lambda *_: verdict_reply("NO"))
     probe(Workspace(root), "y", rows=2, make_backend=Rounds(no))
-    scored = " ".join(prereg("score", "y", root=root).out.split())
-    assert "nothing. `prereg probe` was run once with this judge" in scored
+    scored = prereg("score", "y", "--json", root=root).json["facts"]
+    assert scored["seen before"] == "nothing"
+    assert scored["exposure"].startswith("full: ")
+    assert scored["the ledger knew"].count("probe at") == 1
+    assert known in scored["the ledger knew"]
     told = prereg("lock", "z", root=root)
-    assert "was run 2 times with this judge" in told.err
+    assert told.out.count("the ledger knows: probe at") == 2
+    assert "of 'y': same judge, model and 2 of these rows (sentinel)" in told.out
+    (first, second) = events(root, "probe_started")
+    assert (len(first["rows"]), len(second["rows"])) == (6, 2)
+    assert set(second["rows"]) < set(first["rows"])
+    assert first["inputs"] == second["inputs"]
 
 
 @pytest.mark.parametrize("is_locked", [False, True])

@@ -33,6 +33,7 @@ from support import (
     prereg,
     run_scripted,
     verdict_reply,
+    without_last_event,
     write_items,
 )
 
@@ -351,8 +352,7 @@ def test_killed_while_stopping(tmp_path: Path) -> None:
     done = run_scripted(root, "x", lambda *_: verdict_reply("MAYBE"))
     assert (done.status, done.attempts) == ("stopped", 1)
     (root / RUN / "manifest.json").unlink()
-    ledger = root / "registrations/ledger.jsonl"
-    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    without_last_event(root)
     again = run_scripted(root, "x", lambda *_: pytest.fail("a call was made"))
     assert (again.status, again.stopped_by, again.attempts) == ("stopped", "calls-off-menu", 1)
     assert prereg("score", "x", root=root).code == 4
@@ -362,8 +362,7 @@ def test_killed_between_the_manifest_and_the_ledger(quick: Path) -> None:
     """A run whose end did not reach the ledger is ended by the next start, without a call."""
     run_scripted(quick, "x", _no)
     manifest = (quick / RUN / "manifest.json").read_bytes()
-    ledger = quick / "registrations/ledger.jsonl"
-    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    without_last_event(quick)
     done = run_scripted(quick, "x", lambda *_: pytest.fail("a call was made"))
     assert (done.number, done.status, done.attempts) == (1, "complete", 8)
     assert (quick / RUN / "manifest.json").read_bytes() == manifest
@@ -383,10 +382,32 @@ def test_killed_before_the_start_reached_the_ledger(quick: Path) -> None:
     """Files laid out for a run that the ledger never heard of are laid out anew."""
     _killed_after(quick, 0)
     (quick / RUN / "attempts.jsonl").unlink()
-    ledger = quick / "registrations/ledger.jsonl"
-    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    without_last_event(quick)
     assert run_scripted(quick, "x", _no).number == 1
     assert events_of(quick) == ["registered", "run_started", "run_finished"]
+    whole(quick)
+
+
+def test_killed_between_the_ledger_and_its_tip(quick: Path) -> None:
+    """A tip that is a line behind, as a kill leaves it, is no cut: the run goes on under it."""
+    tip = quick / "registrations/ledger.tip"
+    behind = tip.read_bytes()
+    _killed_after(quick, 3)
+    assert tip.read_bytes() != behind
+    tip.write_bytes(behind)
+    assert prereg("score", "x", root=quick).code == 5  # for it is unfinished
+    assert "unfinished" in prereg("status", root=quick).out
+    assert run_scripted(quick, "x", _no).number == 1
+    assert events_of(quick) == ["registered", "run_started", "run_resumed", "run_finished"]
+    whole(quick)
+
+
+def test_the_first_event_without_its_tip(quick: Path) -> None:
+    """Killed after the very first event there is no tip yet, and the next event brings one."""
+    tip = quick / "registrations/ledger.tip"
+    tip.unlink()
+    run_scripted(quick, "x", _no)
+    assert tip.is_file()
     whole(quick)
 
 
@@ -500,3 +521,19 @@ def test_disk_full(
     assert whole(quick).manifest is not None
     assert Counter(a.attempt for a in record_of(quick).attempts) == {1: 8}
     assert json.loads((quick / RUN / "score.json").read_bytes())["run"] == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks up open files in /proc")
+@pytest.mark.parametrize("at", [1, 2])
+def test_disk_full_at_the_tip(at: int, quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event whose tip could not be written stands: the run began, or is finished."""
+    backend = ScriptedBackend(_no)
+    monkeypatch.setattr(backends, "LlamaBackend", lambda *_args, **_settings: backend)
+    with monkeypatch.context() as context:
+        _fails_once(context, "fsync", f".ledger.tip.{os.getpid()}.tmp", at)
+        done = prereg("run", "x", root=quick)
+    assert done.code == 0, done.err  # the event stands; a tip that lags is no contradiction
+    assert not list((quick / "registrations").glob("*.tmp"))
+    assert attempts_in(quick) == 8
+    assert events_of(quick).count("run_started") == 1
+    whole(quick)

@@ -94,14 +94,16 @@ def by_row(handler: Handler, body: Body) -> None:
 
 
 def test_a_served_model_from_flags_to_score(tmp_path: Path) -> None:
-    """check, lock, run and score: each verdict is the server's, what it says of itself is noted,
-    and requests carry what is registered.
+    """check, lock, run and score: each verdict is the server's, what it says of itself is locked
+    and noted, and requests carry what is registered.
     """
     with serving(lambda _: by_row) as server:
         root = locked(tmp_path / "w", server.url, parallel="2", prefix="whole")
-        assert server.asked == []
+        assert (len(server.canaries), server.bodies) == (1, [])  # the lock asks what it is
+        asked = len(server.asked)
         done = prereg("check", "x", "--json", root=root)
         assert (done.code, done.json["ok"], done.json["longest_prompt"]) == (0, True, None)
+        assert len(server.asked) == asked
         done = prereg("run", "x", root=root)
         assert done.code == 0, done.err
     done = prereg("score", "x", "--json", root=root)
@@ -122,7 +124,9 @@ def test_a_served_model_from_flags_to_score(tmp_path: Path) -> None:
         "small",
     )
     assert said["model_file"] == "small.gguf"
-    assert len(server.canaries) == 3  # before the record begins, and at each pass
+    lock = json.loads((root / "registrations/x.lock.json").read_text(encoding="utf-8"))
+    assert lock["served"]["servers"] == note["servers"]
+    assert len(server.canaries) == 1 + 3  # at the lock; before the record begins, and at each pass
     assert server.most_in_flight <= 2
     for body in server.bodies:
         assert body["temperature"] == 1
@@ -147,6 +151,8 @@ def test_a_lock_needs_no_server(tmp_path: Path) -> None:
     assert "8 trials, prompts are counted by the server" in done.out
     lock = json.loads((root / "registrations/x.lock.json").read_text(encoding="utf-8"))
     assert [entry["role"] for entry in lock["inputs"]] == ["judge", "items.sentinel"]
+    assert lock["served"] is None
+    assert "no server answered" in done.err
     done = prereg("run", "x", root=root)
     assert done.code not in (0, 1), done
     assert url in done.err
@@ -184,7 +190,7 @@ def test_the_key_is_sent_and_written_nowhere(
         done = prereg("run", "x", root=root)
         assert done.code == 0, done.err
     scored = prereg("score", "x", root=root)
-    assert len(seen) == len(server.canaries) + len(server.bodies) == 3 + 9
+    assert len(seen) == len(server.canaries) + len(server.bodies) == 1 + 3 + 9
     assert set(seen) == {f"Bearer {KEY}"}
     assert [a.unscored for a in attempts(root) if a.unscored] == ["http"]
     for file in (path for path in root.rglob("*") if path.is_file()):

@@ -27,7 +27,7 @@ from prereg_judge.engine.protocol import Failure
 from prereg_judge.errors import EngineError
 from prereg_judge.flow.collecting import PassFeed
 from prereg_judge.flow.watching import Watcher
-from support import prereg, verdict_reply
+from support import prereg, verdict_reply, without_last_event
 
 HANG = Failure("hang", "made up", 1.0)
 CRASH = Failure("crash", "made up", 1.0)
@@ -205,8 +205,7 @@ def test_a_run_killed_after_its_rule_tripped_calls_nothing_more(stopping: Path) 
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]))  # the header and two attempts
     (stopping / RUN / "manifest.json").unlink()
-    ledger = stopping / "registrations/ledger.jsonl"
-    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    without_last_event(stopping)
     done = run(stopping, Fake(lambda *_: pytest.fail("a call was made")))
     assert (done.status, done.attempts) == ("stopped", 2)
     assert scored(stopping).code == 4

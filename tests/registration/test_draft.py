@@ -16,7 +16,7 @@ from prereg_judge.registration.draft import DraftValues, render
 from prereg_judge.registration.load import placeholder_in, read_registration
 from prereg_judge.registration.schema import Registration
 from prereg_judge.strict_yaml import load
-from prereg_judge.wording import control_character
+from prereg_judge.wording import control_character, hidden_character
 
 FULL = DraftValues(
     id="x", title="Is it so?", judge="judge/a.yaml", sentinel="s.jsonl", gguf="m.gguf",
@@ -27,8 +27,8 @@ FULL = DraftValues(
 ODD = [
     "NO", "y", "null", "1:30", "042", "1e5", "12e4567", "2026-01-31", "a: b", "a #b", "# a", "- a",
     "a, b", "{a}", "[a]", "*a", "&a", "!a", "'a'", '"a"', "a\\b", "a\nb", "a\tb", " a ", "a:", "%a",
-    "@a", "`a`", "\u00e9", "e\u0301", "\U0001f600", "\u2028", "\x85", "\x7f", "\ufeff", "\x00",
-    "<<", "=", "...", "---", "~", "a  b", "true", ".nan", "?", "? a", "|", ">",
+    "@a", "`a`", "\u00e9", "e\u0301", "\U0001f600", "\u2028", "\u202e", "\x85", "\x7f",
+    "\ufeff", "\x00", "<<", "=", "...", "---", "~", "a  b", "true", ".nan", "?", "? a", "|", ">",
 ]  # fmt: skip
 
 
@@ -70,6 +70,26 @@ def test_one_missing_value_is_one_problem(gap: str) -> None:
     assert (problem.where or "").rpartition(".")[2] == gap
 
 
+def test_of_several_expectations_one_must_be_primary() -> None:
+    """Two bands, or a band and a prediction, leave a gap that names them; one band leaves none."""
+    band = {"id": "b", "metric": "m", "between": [1, 2]}
+    other = {"id": "p", "metric": "m", "at_least": 1}
+    for claims in (
+        {"bands": [band, {**band, "id": "p"}]},
+        {"bands": [band], "predictions": [other]},
+    ):
+        values = dataclasses.replace(FULL, **claims)
+        with pytest.raises(InputError) as caught:
+            read_registration(render(values).encode(), shown="d")
+        [problem] = caught.value.problems
+        assert problem.where == "primary"
+        assert "one of b, p" in (problem.found or "")
+        chosen = dataclasses.replace(values, primary="p")
+        assert read_registration(render(chosen).encode(), shown="d").model.primary == "p"
+    alone = read_registration(render(dataclasses.replace(FULL, bands=[band])).encode(), shown="d")
+    assert (alone.model.primary, alone.model.primary_claim) == (None, "b")
+
+
 def test_every_key_stands_under_a_comment() -> None:
     """Each key at the top, and each under model and protocol, is explained by the line above."""
     lines = render(FULL).splitlines()
@@ -85,14 +105,24 @@ def test_the_commented_examples_are_right() -> None:
     model = read_registration(text.encode(), shown="d.yaml").model
     assert all([model.bands, model.predictions, model.refuters, model.stop, model.decisions])
     assert model.notes == "why these items"
+    assert (model.primary, model.due) == ("agree", "2027-01-31")
+    assert model.sample_size is not None
+    assert (model.sample_size.why, model.sample_size.width) == (
+        "all the sentinels that there are",
+        0.2,
+    )
+    assert model.exposure.level == "full"
     assert model.model.template_args == {"enable_thinking": False}
 
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 _TEXT = _WORDS.filter(lambda s: s.strip() and placeholder_in(s) is None)
+_METRIC = st.text(st.characters(codec="ascii"), min_size=1, max_size=20).filter(
+    lambda s: s.strip() and placeholder_in(s) is None
+)
 _NUMBER = st.integers(-1000, 1000) | st.floats(-1e6, 1e6, allow_subnormal=False)
 _PARAMS = st.fixed_dictionaries(
-    {"metric": _TEXT}, optional={"kind": _TEXT, "verdict": _TEXT, "pass": st.integers(1, 9)}
+    {"metric": _METRIC}, optional={"kind": _TEXT, "verdict": _TEXT, "pass": st.integers(1, 9)}
 )
 _TEST = st.builds(
     lambda m, op, x: {**m, op: x}, _PARAMS, st.sampled_from(["lt", "le", "gt", "ge", "eq"]), _NUMBER
@@ -123,7 +153,7 @@ _VALUES = st.builds(
     id=st.from_regex(r"[a-z0-9][a-z0-9-]{0,63}", fullmatch=True).filter(
         lambda s: placeholder_in(s) is None
     ),
-    title=_TEXT.filter(lambda s: control_character(s) is None),
+    title=_TEXT.filter(lambda s: (control_character(s) or hidden_character(s)) is None),
     judge=_TEXT,
     sentinel=_TEXT,
     real=st.none() | _TEXT,
@@ -157,15 +187,24 @@ _VALUES = st.builds(
     ),
     decisions=_numbered(st.fixed_dictionaries({"when": _WHEN, "then": _TEXT}), "decision"),
     seen=_TEXT,
+    due=st.none() | st.dates().map(str),
+    why_so_many=st.none() | _TEXT,
     notes=st.none() | _TEXT,
 )  # fmt: skip
+
+
+def _with_primary(v: DraftValues, data: st.DataObject) -> DraftValues:
+    """A claim marked as primary: any where there are several, with one also none."""
+    ids = [c["id"] for c in (*v.bands, *v.predictions)]
+    none = [None] if len(ids) < 2 else []
+    return dataclasses.replace(v, primary=data.draw(st.sampled_from([*ids, *none])))
 
 
 def _expected(v: DraftValues) -> dict[str, Any]:
     """The data that the values stand for."""
     model = ("gguf", "n_ctx", "n_gpu_layers", "n_threads", "n_batch", "load_timeout_s",
              "template_date", "template_args")  # fmt: skip
-    top = ("id", "title", "study", "judge", "missing", "notes")
+    top = ("id", "title", "study", "judge", "missing", "notes", "primary", "due")
     claims = ("bands", "predictions", "refuters", "stop", "decisions")
     data: dict[str, Any] = {
         "prereg": 1,
@@ -176,6 +215,7 @@ def _expected(v: DraftValues) -> dict[str, Any]:
                      "decoding": v.decoding, "max_tokens": v.max_tokens, "parallel": 1,
                      "hang": v.hang},
         "exposure": {"seen": v.seen},
+        "sample_size": None if v.why_so_many is None else {"why": v.why_so_many},
     }  # fmt: skip
     return data
 
@@ -189,8 +229,11 @@ def _nfc(value: Any) -> Any:
 
 
 @settings(max_examples=150, deadline=None)
-@given(_VALUES)
-def test_a_draft_loads_as_the_values_it_was_made_of(values: DraftValues) -> None:
+@given(_VALUES, st.data())
+def test_a_draft_loads_as_the_values_it_was_made_of(
+    values: DraftValues, data: st.DataObject
+) -> None:
     """Whatever the values, the written file gives the same model as the values themselves."""
+    values = _with_primary(values, data)
     loaded = read_registration(render(values).encode(), shown="d.yaml")
     assert loaded.model == Registration.model_validate(_nfc(_expected(values)))

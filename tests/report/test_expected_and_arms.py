@@ -26,6 +26,14 @@ from support import REPOSITORY
 
 LIKELY, FAIR = tree(0.9, 0.1), tree(0.5, 0.5)
 ARMS = ("path generate", "path choice")
+_HASH = "0" * 64
+PROVENANCE = {
+    **dict.fromkeys(("registration_sha256", "lock_sha256", "attempts_head", "ledger_head"), _HASH),
+    "locked_at": "2026-01-01T00:00:00.000Z",
+    "version": 1,
+    "ledger_head_at_end_of_run": None,
+    "tool": {"version": "1", "source_sha256": _HASH},
+}
 
 
 def text_of(shown: Any) -> str:
@@ -50,7 +58,7 @@ def result_of(data: StudyInput, name: str) -> Result:
         tables=transitions(data, "sentinel"),
         notes=tuple(study.plain_words(data)),
         disagreements=(),
-        provenance={},
+        provenance=PROVENANCE,
         arms=data.arms,
         curves=study.curves(data),
     )

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from prereg_judge.cli.common import Id, Json, print_json, say, workspace
-from prereg_judge.cli.lock import expectation_table, outlook, prompts_in_words, warn
+from prereg_judge.cli.lock import prompts_in_words, warn
+from prereg_judge.flow.locked import newest_version
+from prereg_judge.flow.locking import refuse_without_primary
+from prereg_judge.flow.outlook import outlook
 from prereg_judge.flow.overview import standing
 from prereg_judge.flow.prepare import read_inputs
 from prereg_judge.flow.prompts import read_model
+from prereg_judge.report.outlook import expectation_table
 from prereg_judge.report.terminal import console
 
 
 def check(ident: Id, json_out: Json = False) -> None:
     """Check a registration and all that it names; exit 2 if there are problems.
 
+    Where an amendment was begun (ID.v2.yaml) and is not locked yet, that one is checked.
+
     In stages: the YAML; the judge, the items and the claims; the model and the prompts. The first
     stage that finds problems names all of them.
     Reads the model's vocabulary (not its weights) to count the tokens of every prompt.
     """
     ws = workspace()
-    inputs = read_inputs(ws, ident)
+    version = newest_version(ws, ident, drafts=True)
+    inputs = read_inputs(ws, ident, version=version)
     found = standing(ws, ident)
+    if version > len(found.versions):  # still to be locked
+        refuse_without_primary(inputs)
     if found.state == "changed since the lock":
         say(f"Note: {ident} was locked at {found.locked_at} and differs from its lock now:")
         for problem in found.problems:

@@ -14,11 +14,14 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from prereg_judge.errors import Problem
+from prereg_judge.errors import Problem, UsageError
 from prereg_judge.report.terminal import console
 from prereg_judge.workspace import Workspace
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The registration's id.")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, in a sentence; it stays on record.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 
@@ -33,6 +36,14 @@ state = _State()
 def workspace() -> Workspace:
     """The workspace of --root, or the nearest one at or above the current folder."""
     return Workspace.find(state.root)
+
+
+def reason_given(reason: str) -> str:
+    """The reason, or `UsageError` where it says nothing."""
+    if not reason.strip():
+        what = "--reason needs a sentence"
+        raise UsageError(Problem(what, remedy="say why in a few words"))
+    return reason.strip()
 
 
 def print_json(value: Any) -> None:

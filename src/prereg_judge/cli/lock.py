@@ -1,42 +1,46 @@
-"""`prereg lock`: freeze a registration, and say what its bands are worth beforehand."""
+"""`prereg lock`: freeze a registration, and say what its claims are worth beforehand."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
+import typer
 from rich.markup import escape
 from rich.table import Table
 
 from prereg_judge.cli.common import Id, Json, hashing, print_json, say, workspace
 from prereg_judge.engine.inspect import system_info
-from prereg_judge.flow.locking import lock_registration
+from prereg_judge.errors import PreregError
+from prereg_judge.flow.exposure import LEVEL_WORDS, exposure_words
+from prereg_judge.flow.locking import Made, lock_registration
 from prereg_judge.flow.outlook import outlook
 from prereg_judge.flow.prepare import Inputs
-from prereg_judge.flow.probing import probe_words, probes_before
 from prereg_judge.flow.prompts import ModelInputs
 from prereg_judge.flow.settings import every_setting
+from prereg_judge.flow.witnessing import commit_witness, stamp_rfc3161
+from prereg_judge.ledger.git_commit import Committed
 from prereg_judge.registration.schema_model import LocalModel
+from prereg_judge.report.outlook import expectation_table
 from prereg_judge.report.terminal import console
 from prereg_judge.workspace import Workspace
 
-__all__ = ["expectation_table", "lock", "lock_and_tell", "outlook", "prompts_in_words", "warn"]
-
-
-def expectation_table(rows: list[dict[str, Any]]) -> Table:
-    """For each band and prediction: chance to pass, and how wide the interval will be."""
-    table = Table(title="Before the first call", title_justify="left", title_style="bold")
-    for name in ("claim", "registered", "n", "chance to pass", "Wilson 95% interval at that value"):
-        table.add_column(name)
-    for row in rows:
-        table.add_row(
-            escape(row["id"]),
-            escape(row["registered"]),
-            str(row["n"] or "?"),
-            escape(row["chance_text"]),
-            escape(row["interval_text"]),
-        )
-    return table
+Stamp = Annotated[
+    str | None,
+    typer.Option(
+        "--stamp", metavar="URL", help="Have this time-stamp authority (RFC 3161) stamp the ledger."
+    ),
+]
+Commit = Annotated[
+    bool,
+    typer.Option(
+        "--commit/--no-commit",
+        help="In a git repository: commit the registration, its lock and the ledger, and nothing "
+        "else.",
+    ),
+]
 
 
 def warn(inputs: Inputs) -> None:
@@ -45,16 +49,13 @@ def warn(inputs: Inputs) -> None:
     decoding, passes = protocol.decoding.mode, protocol.passes
     for text in inputs.study.protocol_words(decoding=decoding, passes=passes):
         say(f"Note: {text}")
-    probed = probe_words(probes_before(inputs.workspace, inputs))
-    if probed:
-        say(f"Note: {probed}; the score will say so beside what was seen before.")
     local = inputs.model.model
     if not isinstance(local, LocalModel):
         if local.api_key_env is not None and local.api_key_env not in os.environ:
             say(f"Warning: the environment variable {local.api_key_env} is not set here.")
         say(
-            "Note: a served model cannot be hashed: this lock says what was to be asked, and the "
-            "run records what the servers say of themselves."
+            "Note: a served model cannot be hashed: the lock holds what the servers say of "
+            "themselves, which is weaker, and the run compares it."
         )
         return
     layers = [s.n_gpu_layers for s in every_setting(inputs.model) if s.n_gpu_layers != 0]
@@ -72,48 +73,110 @@ def prompts_in_words(model: ModelInputs) -> str:
     return f"longest prompt {model.longest} tokens"
 
 
-def lock_and_tell(ws: Workspace, ident: str, *, json_out: bool) -> None:
+def witness(ws: Workspace, made: Made, *, stamp: str | None, commit: bool) -> dict[str, Any]:
+    """Have the lock witnessed as asked for; what came of it, as JSON values.
+
+    A witness that cannot be had never undoes the lock: it is said, and `prereg stamp` makes up.
+    """
+    told: dict[str, Any] = {"stamp": None, "commit": None}
+    if stamp is not None:
+        try:
+            done = stamp_rfc3161(ws, stamp)
+            told["stamp"] = {"by": done.by, "time": done.time, "file": ws.shown(done.path)}
+            say(f"Stamped by {done.by} at {done.time}, as its token says: {ws.shown(done.path)}")
+        except PreregError as exc:
+            told["stamp"] = {"by": stamp, "failed": str(exc)}
+            say(f"Warning: locked, and NOT stamped: {exc}. Later: prereg stamp --tsa {stamp}")
+    if commit:
+        what = "amendment" if made.lock.amends else "lock"
+        message = f"prereg: {what} of {made.lock.id}, version {made.lock.version}"
+        told["commit"] = tell_commit(ws, made.files, message=message)
+    return told
+
+
+def tell_commit(ws: Workspace, files: Sequence[Path], *, message: str) -> dict[str, Any]:
+    """Commit files with the ledger, and say what came of it; the same as JSON values."""
+    answer = commit_witness(ws, files, message=message)
+    if isinstance(answer, Committed):
+        say(f"Committed {answer.commit[:12]}: {', '.join(answer.files)}")
+        return {"commit": answer.commit, "branch": answer.branch}
+    if answer.reason == "not_a_repository":
+        say("Not committed: this is no git repository.")
+    else:
+        say(f"Not committed: {answer.detail}")
+    return {"reason": answer.reason, "detail": answer.detail}
+
+
+def lock_and_tell(
+    ws: Workspace, ident: str, *, json_out: bool, stamp: str | None = None, commit: bool = True
+) -> None:
     """Lock and print what was frozen."""
     with hashing("hashing the model") as progress:
-        made, inputs, model = lock_registration(ws, ident, progress=progress)
-    warn(inputs)
-    rows = outlook(inputs)
+        made = lock_registration(ws, ident, progress=progress)
+    witnesses = witness(ws, made, stamp=stamp, commit=commit)
+    tell_made(ws, made, witnesses, json_out=json_out)
+
+
+def tell_made(ws: Workspace, made: Made, witnesses: dict[str, Any], *, json_out: bool) -> None:
+    """Print what a lock froze, what had been seen, and what the claims are worth."""
+    warn(made.inputs)
+    rows = outlook(made.inputs)
+    exposure = made.lock.exposure
+    assert exposure is not None  # this version's locks have it
     if json_out:
-        print_json(
-            {
-                "id": ident,
-                "lock": ws.shown(ws.lock(ident)),
-                "locked_at": made.locked_at,
-                "registration_sha256": made.registration.sha256,
-                "inputs": [
-                    {"role": e.role, "name": e.name, "sha256": e.sha256} for e in made.inputs
-                ],
-                "trials": made.derived.n_trials,
-                "longest_prompt": model.longest or None,
-                "outlook": rows,
-            }
-        )
+        print_json(_as_json(ws, made, rows) | {"witnesses": witnesses})
         return
     out = console()
     table = Table(title="Locked", title_justify="left", title_style="bold")
     for name in ("role", "file", "SHA-256"):
         table.add_column(name, overflow="fold")
-    table.add_row("registration", made.registration.name, made.registration.sha256)
-    for entry in made.inputs:
+    own = made.lock.registration
+    table.add_row("registration", own.name, own.sha256)
+    for entry in made.lock.inputs:
         table.add_row(entry.role, escape(entry.name), entry.sha256)
     out.print(table)
     out.print(expectation_table(rows))
+    out.print(f"Exposure: {exposure.level} ({LEVEL_WORDS[exposure.level]})", soft_wrap=True)
+    for sentence in exposure_words(exposure):
+        out.print(f"  the ledger knows: {escape(sentence)}", soft_wrap=True)
+    if made.lock.served is None and not isinstance(made.inputs.model.model, LocalModel):
+        say("Warning: no server answered, so that the lock holds nothing of the model but a name.")
     out.print(
-        f"{made.derived.n_trials} trials, {prompts_in_words(model)}. "
-        f"Locked at {made.locked_at} by this machine's clock."
+        f"{made.lock.derived.n_trials} trials, {prompts_in_words(made.model)}. "
+        f"Version {made.lock.version}, locked at {made.lock.locked_at} by this machine's clock."
     )
-    say(f"Next: prereg run {ident}")
+    if witnesses["stamp"] is None and "commit" not in (witnesses["commit"] or {}):
+        say("No witness but this machine: `prereg stamp` has the ledger stamped by others.")
+    say(f"Next: prereg run {made.lock.id}")
 
 
-def lock(ident: Id, json_out: Json = False) -> None:
+def _as_json(ws: Workspace, made: Made, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    lock, exposure = made.lock, made.lock.exposure
+    assert exposure is not None
+    return {
+        "id": lock.id,
+        "version": lock.version,
+        "lock": ws.shown(ws.lock(lock.id, lock.version)),
+        "locked_at": lock.locked_at,
+        "registration_sha256": lock.registration.sha256,
+        "inputs": [{"role": e.role, "name": e.name, "sha256": e.sha256} for e in lock.inputs],
+        "trials": lock.derived.n_trials,
+        "longest_prompt": made.model.longest or None,
+        "primary": made.inputs.model.primary_claim,
+        "exposure": {
+            "stated": exposure.stated,
+            "level": exposure.level,
+            "known": [vars(seen) for seen in exposure.known],
+        },
+        "outlook": rows,
+    }
+
+
+def lock(ident: Id, stamp: Stamp = None, commit: Commit = True, json_out: Json = False) -> None:
     """Lock a registration: hash it and all that it names, and write that into the ledger.
 
-    From then on a change to any of it is found. A registration is locked once; a change needs a
-    registration of its own.
+    From then on a change to any of it is found. A registration is locked once; a change is an
+    amendment, `prereg amend`. In a git repository the registration, its lock and the ledger are
+    committed, whatever else is staged.
     """
-    lock_and_tell(workspace(), ident, json_out=json_out)
+    lock_and_tell(workspace(), ident, json_out=json_out, stamp=stamp, commit=commit)

@@ -20,7 +20,9 @@ from rich.markup import escape
 
 from prereg_judge import __version__
 from prereg_judge.cli import (
+    amend,
     bench,
+    bundle,
     check,
     doctor,
     init,
@@ -29,11 +31,15 @@ from prereg_judge.cli import (
     model,
     new,
     probe,
+    rehearse,
     run,
     score,
     sentinel,
     show,
+    stamp,
     status,
+    verify,
+    withdraw,
 )
 from prereg_judge.cli.common import os_problem, print_json, say, state
 from prereg_judge.errors import InputError, IntegrityError, PreregError, Problem, UsageError
@@ -89,10 +95,16 @@ for verb in (
     init,
     new,
     check,
+    rehearse,
     lock,
+    amend,
+    withdraw,
+    stamp,
     probe,
     run,
     score,
+    verify,
+    bundle,
     show,
     status,
     metrics,

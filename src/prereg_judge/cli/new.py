@@ -13,7 +13,7 @@ from prereg_judge.chain import write_synced
 from prereg_judge.cli.common import Json, print_json, say, workspace
 from prereg_judge.cli.lock import lock_and_tell
 from prereg_judge.errors import PreregError, Problem, UsageError
-from prereg_judge.flow.locking import refuse_lost
+from prereg_judge.flow.locked import refuse_lost
 from prereg_judge.registration import expressions, settings_text
 from prereg_judge.registration.draft import DraftValues, refusals, render
 
@@ -42,6 +42,7 @@ _NEEDED: dict[str, tuple[str, str]] = {
     ),
     "seen": ("--seen", "What had already been run or seen of these inputs"),
 }
+_PRIMARY = ("--primary", "Id of the band or prediction that the question is about")
 # Where each stands in the file, by which the loader names it.
 _PLACES: dict[str, str] = {
     "title": "title",
@@ -62,6 +63,8 @@ _PLACES: dict[str, str] = {
     "hang": "protocol.hang",
     "missing": "missing",
     "seen": "exposure.seen",
+    "primary": "primary",
+    "due": "due",
     "notes": "notes",
     "bands": "bands",
 }
@@ -127,6 +130,11 @@ def new(
         Many,
         typer.Option(help='"sentinel.agreement.count < 50 => report it and stop"; repeatable.'),
     ] = None,
+    primary: Annotated[
+        Text, typer.Option(help="Claim that the question is about; needed with several.")
+    ] = None,
+    due: Annotated[Text, typer.Option(help="Day by which a result is due: 2027-01-31.")] = None,
+    why_so_many: Annotated[Text, typer.Option(help="Why so many rows and passes.")] = None,
     seen: Annotated[Text, typer.Option(help="What had already been run or seen.")] = None,
     notes: Annotated[Text, typer.Option(help="Anything else a reader should know.")] = None,
     lock: Annotated[bool, typer.Option("--lock", help="Lock it in the same step.")] = False,
@@ -171,6 +179,9 @@ def new(
         max_tokens=max_tokens,
         hang=None if hang is None else settings_text.parse_hang(hang),
         seen=seen,
+        primary=primary,
+        due=due,
+        why_so_many=why_so_many,
         notes=notes,
         **_claims(
             {
@@ -235,6 +246,8 @@ def _lacking(values: DraftValues) -> list[str]:
     lacking = [n for n in _NEEDED if getattr(values, n) is None and n not in served]
     if values.sentinel is None and values.real is None:
         lacking.insert(0, "sentinel")
+    if values.primary is None and len(values.bands) + len(values.predictions) > 1:
+        lacking.append("primary")
     return lacking
 
 
@@ -257,7 +270,8 @@ def _completed(values: DraftValues, *, draft: bool, ident: str) -> DraftValues:
         asked = {_PLACES[name] for name in lacking}
         _refuse([p for p in refusals(values) if p.where not in asked])
         return _ask(values, lacking, no_claim=no_claim)
-    flags = [_NEEDED[n][0] if n in _NEEDED else "--sentinel or --real" for n in lacking]
+    asked_by = {**_NEEDED, "primary": _PRIMARY, "sentinel": ("--sentinel or --real", "")}
+    flags = [asked_by[name][0] for name in lacking]
     flags += ["--band or --predict"] if no_claim else []
     remedy = f"give the flags, or write a file to fill in with `prereg new {ident} --draft`"
     raise UsageError(Problem(f"missing: {', '.join(flags)}", remedy=remedy))
@@ -288,7 +302,8 @@ def _ask(values: DraftValues, lacking: Iterable[str], *, no_claim: bool) -> Draf
             if not values.sentinel:
                 values = _ask_one(replace(values, sentinel=None), "real", "Real item file")
         else:
-            values = _ask_one(values, name, _NEEDED[name][1])
+            question = _PRIMARY[1] if name == "primary" else _NEEDED[name][1]
+            values = _ask_one(values, name, question)
     if no_claim:
         values = _ask_one(values, "bands", "A band (e.g. sentinel.agreement.count=58..68)")
     return values

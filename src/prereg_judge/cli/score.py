@@ -36,7 +36,7 @@ def score(
     """
     ws = workspace()
     scored = score_registration(ws, ident, run=run)
-    result = result_of(scored)
+    result = result_of(ws, scored)
     files: dict[str, Path] = {}
     unwritten = None
     try:

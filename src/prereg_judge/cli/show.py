@@ -27,9 +27,17 @@ def as_json(found: Standing) -> dict[str, Any]:
         "state": found.state,
         "locked_at": found.locked_at,
         "problems": list(found.problems),
+        "versions": [
+            {"version": v.number, "locked_at": v.locked_at, "reason": v.reason}
+            for v in found.versions
+        ],
+        "due": found.due,
+        "overdue": found.overdue,
+        "withdrawn": found.withdrawn,
         "runs": [
             {
                 "run": r.entry.number,
+                "version": r.entry.version,
                 "state": r.entry.state,
                 "started_at": r.entry.started_at,
                 "resumed": r.entry.resumed,
@@ -62,9 +70,9 @@ def runs_table(found: Standing) -> Table:
     return table
 
 
-def _lock_of(ws: Workspace, ident: str) -> tuple[Lock, str] | None:
+def _lock_of(ws: Workspace, ident: str, version: int) -> tuple[Lock, str] | None:
     """The lock and its own hash, if there is one that can be read; `standing` tells why not."""
-    path = ws.lock(ident)
+    path = ws.lock(ident, version)
     try:
         raw = path.read_bytes()
         return parse_lock(raw, shown=ws.shown(path)), sha256_bytes(raw)
@@ -92,22 +100,30 @@ def show(ident: Id, json_out: Json = False) -> None:
     """Show a registration as written, the hashes of its lock, whether they hold, and its runs."""
     ws = workspace()
     found = standing(ws, ident)
-    locked = _lock_of(ws, ident)
-    text = _text_of(ws.registration(ident))
+    version = max(1, len(found.versions))
+    locked = _lock_of(ws, ident, version)
+    text = _text_of(ws.registration(ident, version))
     if json_out:
-        lock_json = _lock_json(ws.shown(ws.lock(ident)), *locked) if locked else None
+        lock_json = _lock_json(ws.shown(ws.lock(ident, version)), *locked) if locked else None
         print_json({**as_json(found), "lock": lock_json, "registration": text})
         return
     if text is not None:
         typer.echo(visible(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
     out = console()
     if locked:
-        told = _lock_json(ws.shown(ws.lock(ident)), *locked)
+        told = _lock_json(ws.shown(ws.lock(ident, version)), *locked)
         out.print("\nLocked (SHA-256, role, file)", style="bold")
         for line in ({**told, "role": "lock"}, *told["files"]):  # not a table: it would cut them
             row = f"  {line['sha256']}  {line['role']:<14}  {line['file']}"
             out.print(row, markup=False, soft_wrap=True)
     out.print(f"State: {found.state}" + (f", at {found.locked_at}" if found.locked_at else ""))
+    for later in found.versions[1:]:
+        told_why = f"Version {later.number}, an amendment of {later.locked_at}: {later.reason}"
+        out.print(escape(told_why), soft_wrap=True)
+    if found.withdrawn is not None:
+        out.print(escape(f"Withdrawn: {found.withdrawn}"), soft_wrap=True)
+    if found.due is not None:
+        out.print(f"Due by the end of {found.due}" + (": OVERDUE" if found.overdue else ""))
     for problem in found.problems:
         out.print(f"  {escape(problem)}", soft_wrap=True)
     if found.runs:

@@ -12,7 +12,7 @@ from prereg_judge.report.terminal import console
 
 
 def status(json_out: Json = False) -> None:
-    """List every registration: draft or locked, how many runs, how the last one stands."""
+    """List every registration: how it stands, its runs, and what is due or overdue."""
     ws = workspace()
     found = [standing(ws, ident) for ident in every_id(ws)]
     if json_out:
@@ -22,7 +22,7 @@ def status(json_out: Json = False) -> None:
         say("No registrations yet: prereg new ID writes one.")
         return
     table = Table()
-    for name in ("id", "state", "runs", "last run", "title"):
+    for name in ("id", "state", "runs", "last run", "due", "title"):
         table.add_column(name)
     for one in found:
         last = one.runs[-1] if one.runs else None
@@ -31,6 +31,9 @@ def status(json_out: Json = False) -> None:
             how = ended_of(last)
             if last.entry.state == "open" and last.done is not None:
                 how += f" ({last.done} of {last.trials})"
-        state = one.state if not one.problems or one.state != "locked" else "locked, INVALID"
-        table.add_row(one.id, state, str(len(one.runs)), how, escape(one.title))
+        state: str = one.state if not one.problems or one.state != "locked" else "locked, INVALID"
+        if len(one.versions) > 1:
+            state += f", version {len(one.versions)}"
+        due = (one.due or "-") + (" OVERDUE" if one.overdue else "")
+        table.add_row(one.id, state, str(len(one.runs)), how, due, escape(one.title))
     console().print(table)

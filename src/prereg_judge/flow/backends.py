@@ -42,7 +42,7 @@ def make_backend(
     """
     registered = inputs.model
     if isinstance(registered.model, ServedModel):
-        return _served(inputs, registered.model, settings, announce)
+        return served_backend(inputs, registered.model, settings, announce)
     executor = registered.executor
     if executor is None:
         return _lane(inputs, registered.model, model, settings, log, announce, connect=None)
@@ -112,9 +112,21 @@ def _connections(executor: Executor, model: ModelInputs, log: Path) -> list[Call
     ]
 
 
-def _served(
-    inputs: Inputs, served: ServedModel, settings: EngineSettings, announce: Announce
+def served_backend(
+    inputs: Inputs,
+    served: ServedModel,
+    settings: EngineSettings,
+    announce: Announce,
+    *,
+    ready_timeout_s: float | None = None,
 ) -> Backend:
+    """The engine that asks servers; `ready_timeout_s` is how long they may take, or the registered.
+
+    Raises
+    ------
+    EngineError
+        If the API key that is registered is not set.
+    """
     from prereg_judge.engine.openai import OpenAIBackend, ServerSpec
 
     limits = limits_of(inputs.model)
@@ -125,7 +137,7 @@ def _served(
         concurrency=settings.parallel,
         cache_prompt="strict" if settings.prefix == "whole" else "server",
         call_timeout_s=limits.call_timeout_s,
-        ready_timeout_s=limits.load_timeout_s,
+        ready_timeout_s=ready_timeout_s or limits.load_timeout_s,
         template_args=served.template_args or {},
     )
     return OpenAIBackend(

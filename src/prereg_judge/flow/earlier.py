@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from prereg_judge.canon import sha256_file
 from prereg_judge.errors import InputError, IntegrityError, Problem
-from prereg_judge.ledger.book import Ledger, RunEntry, run_entries
+from prereg_judge.ledger.book import Ledger
+from prereg_judge.ledger.events import RunEntry, run_entries
 from prereg_judge.record.run import read_plan, read_record
 from prereg_judge.registration.claims import Claims, Condition, tests_in
 from prereg_judge.registration.lock import parse_lock
@@ -74,7 +75,11 @@ def _read(workspace: Workspace, name: str, pinned: bool) -> EarlierRun:
     ident, entry = _entry(workspace, name, pinned)
     folder = workspace.run(ident, entry.number)
     shown = workspace.shown(folder)
-    record = read_record(folder, shown=shown)
+    absent = ("prompts.jsonl",) if workspace.withheld else ()
+    record = read_record(folder, shown=shown, absent=absent)
+    if any("simulated" in note for note in record.notes):
+        what = "is the record of a rehearsal: its header says that it was simulated"
+        raise IntegrityError(Problem(what, f"{shown}/attempts.jsonl"))
     manifest = folder / "manifest.json"
     if record.manifest is None or sha256_file(manifest) != entry.manifest:
         what = "the earlier run's manifest is not the one that the ledger names"

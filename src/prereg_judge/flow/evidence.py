@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prereg_judge.canon import sha256_file
+from prereg_judge.chain import Chain
 from prereg_judge.errors import IntegrityError, PreregError, Problem, UsageError
-from prereg_judge.flow.locking import Locked, ledger_of
+from prereg_judge.flow.locked import Locked, ledger_of, open_locked
 from prereg_judge.flow.redraw import attempt_fault, reply_fault
 from prereg_judge.flow.served import server_changes
 from prereg_judge.flow.settings import decoding_of, engine_settings, in_flight, registered_seed
 from prereg_judge.flow.views import call_view, trial_of
 from prereg_judge.judge import read_reply
-from prereg_judge.ledger.book import RunEntry
+from prereg_judge.ledger.events import RunEntry
 from prereg_judge.record.attempt import AttemptLine
 from prereg_judge.record.run import Record, check_against_plan, read_plan, read_record
 from prereg_judge.registration.schema_model import LocalModel
@@ -33,13 +34,14 @@ _NOTES = frozenset({"run", "session", "torn", "clock_back", "batch_lost", "stopp
 Fault = Literal["gone", "changed"]
 
 
-def fault_of(workspace: Workspace, locked: Locked, entry: RunEntry) -> Fault | None:
+def fault_of(workspace: Workspace, ident: str, entry: RunEntry) -> Fault | None:
     """What is wrong with a run that ended; None where it stands, or has not ended."""
-    if not workspace.run(locked.lock.id, entry.number).is_dir():
+    if not workspace.run(ident, entry.number).is_dir():
         return "gone"
     if entry.state not in ("complete", "stopped"):
         return None
     try:
+        locked = open_locked(workspace, ident, with_model=False, version=entry.version)
         verify_run(workspace, locked, entry)
     except (PreregError, OSError):
         return "changed"
@@ -86,7 +88,8 @@ def verify_run(workspace: Workspace, locked: Locked, entry: RunEntry) -> Record:
         what = f"run {entry.number} was given up and is not scored: {entry.reason}"
         raise UsageError(Problem(what, remedy=f"start another with `prereg run {ident}`"))
     raise_integrity(copy_problems(locked, entry, folder, shown))
-    record = read_record(folder, shown=shown)
+    absent = ("prompts.jsonl",) if workspace.withheld else ()
+    record = read_record(folder, shown=shown, absent=absent)
     retries = locked.inputs.model.protocol.hang.retries
     waiting = check_against_plan(record, retries=retries, shown=shown)
     if record.manifest is None or entry.state == "open":
@@ -136,17 +139,29 @@ def noted_heads(locked: Locked, entry: RunEntry) -> list[str]:
     return [e["head"] for e in locked.events if e["event"] == "run_resumed" and _is(entry, e)]
 
 
+def start_line(chain: Chain, ident: str, number: int) -> str:
+    """Hash of the ledger's line that began a run, which the run's record names in its header."""
+    return next(
+        head
+        for line, head in zip(chain.lines, chain.heads[1:], strict=True)
+        if (line.get("id"), line.get("event"), line.get("run")) == (ident, "run_started", number)
+    )
+
+
 class RecordCheck:
     """Told the lines of a run's record in order; keeps what this run cannot have written."""
 
     def __init__(self, locked: Locked, entry: RunEntry, shown: str) -> None:
         self._here, self._entry = (locked.lock.id, entry.number), entry
+        chain = ledger_of(locked.inputs.workspace).chain()
+        self._started = start_line(chain, locked.lock.id, entry.number)
         self._file = f"{shown}/attempts.jsonl"
         self._registered, self._judge = locked.inputs.model, locked.inputs.judge
         self._decoding = decoding_of(self._registered)
         self._seed = registered_seed(self._registered)
         self._served = not isinstance(self._registered.model, LocalModel)
         self._n_trials = len(locked.inputs.plan)
+        self._lock_said = locked.lock.served
         self._said: dict[str, Any] | None = None  # what servers said when the run began
         self._settled: dict[tuple[str, int], str] = {}  # (text so far, token) -> verdict
         self._headed = False
@@ -167,8 +182,11 @@ class RecordCheck:
             self._same_servers(line)
         elif event in ("run", "session"):
             self._headed = True
-            if (line.get("id"), line.get("run")) != self._here:
+            if (line.get("id"), line.get("run")) != self._here or self._hangs_elsewhere(line):
                 self._foreign()
+            if "simulated" in line:
+                what = "is the record of a rehearsal: its header says that it was simulated"
+                self._problems.append(Problem(what, self._file))
 
     def attempt(self, line: AttemptLine) -> None:
         """Take an attempt."""
@@ -220,8 +238,15 @@ class RecordCheck:
             what = "does not say what the servers are: the line was edited"
             self._problems.append(Problem(what, self._file))
             return
+        self._problems += server_changes(
+            self._lock_said, line, since="registration was locked", file=self._file
+        )
         self._problems += server_changes(self._said, line, file=self._file)
         self._said = self._said or line
+
+    def _hangs_elsewhere(self, line: dict[str, Any]) -> bool:
+        """Whether a header names another ledger line than the run's; older ones named none."""
+        return bool(line.get("ledger", self._started) != self._started)
 
     def _foreign(self) -> None:
         what = "belongs to another run: its header says so"

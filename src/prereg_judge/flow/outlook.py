@@ -1,65 +1,335 @@
-"""What a registration's claims are worth before any call: chances and widths.
+"""What a registration's claims are worth before any call: chances, widths, rows needed, warnings.
 
-Under the registrant's own expectation (`expected`), a count of n rows is taken as binomial: rows
-independent, all with the same chance. Where none is stated nothing is assumed; the middle of the
-band is used for the width only.
+Under the registrant's own expectation (`expected`) a count of n rows is taken as binomial: rows
+independent, all with the same chance. Where none is stated nothing is assumed; the middle of a
+band is then used for the width only.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
+import numpy as np
+
+from prereg_judge.flow.outlook_size import sample_size
+from prereg_judge.flow.outlook_warnings import warnings_of
 from prereg_judge.flow.prepare import Inputs
-from prereg_judge.registration.claims import Band, Prediction, Test
-from prereg_judge.registration.reach import known_n
-from prereg_judge.stats.proportions import binomial_chance_within, wilson_interval
-from prereg_judge.study.self_agreement import LEVEL
+from prereg_judge.registration.claims import (
+    Band,
+    Condition,
+    Decision,
+    Prediction,
+    Refuter,
+    Test,
+    tests_in,
+)
+from prereg_judge.registration.domains import answer
+from prereg_judge.registration.reach import domain_of, known_n
+from prereg_judge.stats.chances import (
+    BestInside,
+    Floats,
+    best_inside,
+    binomial_pmf,
+    outcome_chances,
+    share_with_limit,
+    wilson_limits,
+)
+from prereg_judge.stats.proportions import wilson_interval
+from prereg_judge.study.counted import LEVEL, is_rate
+from prereg_judge.study.metric import MetricRef
+
+Claim = Band | Prediction | Refuter | Decision
+Kind = Literal["band", "prediction", "refuter", "decision"]
+
+_WORDS: dict[Kind, tuple[str, ...]] = {
+    "band": ("inside", "missed low", "missed high"),
+    "prediction": ("held", "failed"),
+    "refuter": ("fired", "silent"),
+    "decision": ("taken", "not taken"),
+}
+_NO_COUNT = "not computed: {ref} is no count of rows whose n is known beforehand"
+
+
+@dataclass(frozen=True)
+class Count:
+    """The count that metrics are made of.
+
+    Attributes
+    ----------
+    ref
+        The count as a metric.
+    n
+        Rows that it is counted over.
+    most
+        Rows of these that can be counted at all: a row whose known label is the verdict asked
+        for can never be a wrong one.
+    """
+
+    ref: MetricRef
+    n: int
+    most: int
+
+    def values(self, ref: MetricRef) -> Floats:
+        """What a metric of this count is when 0, 1, ..., `most` rows count; as it is scored."""
+        counts = np.arange(self.most + 1)
+        scale = 1 if is_rate(ref.base.name) else self.n
+        if ref != ref.base:
+            side = 0 if ref.name.endswith(".ci_low") else 1
+            return wilson_limits(counts, self.n, level=LEVEL)[side] * scale
+        return counts / self.n if scale == 1 else counts.astype(np.float64)
+
+    def chance_at(self, ref: MetricRef, value: float) -> float:
+        """Common chance of the rows that can be counted at which a metric is expected here.
+
+        A limit of an interval is expected where the observed share is that which has this limit.
+        """
+        share = value if is_rate(ref.base.name) else value / self.n
+        if ref != ref.base:
+            side: Literal["low", "high"] = "low" if ref.name.endswith(".ci_low") else "high"
+            within = min(1.0, max(0.0, share))
+            share = share_with_limit(within, self.n, side=side, level=LEVEL)
+        return share * (self.n / self.most)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of a count: in the words of which claim, and as a chance of each row."""
+
+    claim: str
+    ref: MetricRef
+    value: float
+    chance: float
 
 
 def outlook(inputs: Inputs) -> list[dict[str, Any]]:
-    """One row a band or prediction, with JSON values and the texts shown to a person."""
-    claims: list[Band | Prediction] = [*inputs.claims.bands, *inputs.claims.predictions]
-    return [_row(inputs, claim) for claim in claims]
+    """One row a band, prediction, refuter and decision, with JSON values and texts to be shown.
+
+    Returns
+    -------
+    list of dict
+        `id`, `kind`, `registered`, `n`, `can_count` (rows that can be counted at all), `expected`
+        and `expected_from` (the claim that states it), `chances` by outcome word and `chance` of
+        the first of them, `share` of the rows that is expected (else the middle of a band) and
+        the `interval` at the count nearest to it with its `width`, `best_inside` of a two-sided
+        claim, `why_not` where there is no chance, `warnings`; texts end in `_text`. The primary
+        claim's row has `sample_size` where the registration asks for one. What is not known
+        is None.
+    """
+    claims = inputs.claims
+    counts = {ref: found for ref in _refs(inputs) if (found := _count_of(ref, inputs))}
+    expectations: tuple[Band | Prediction, ...] = (*claims.bands, *claims.predictions)
+    stated = [
+        Expected(c.id, c.test.ref, c.expected, chance)
+        for c in expectations
+        if c.expected is not None and (count := counts.get(c.test.ref)) is not None
+        if 0.0 <= (chance := count.chance_at(c.test.ref, c.expected)) <= 1.0 + 1e-12
+    ]
+    every: tuple[Claim, ...] = (*expectations, *claims.refuters, *claims.decisions)
+    rows = [_row(claim, counts, stated) for claim in every]
+    wanted = inputs.model.sample_size
+    if wanted is not None and (wanted.width is not None or wanted.power is not None):
+        primary = inputs.model.primary_claim
+        for row, claim in zip(rows, every, strict=True):
+            if row["id"] == primary and isinstance(claim, Band | Prediction):
+                row["sample_size"] = sample_size(row, claim.test, wanted)
+    return rows
 
 
-def _row(inputs: Inputs, claim: Band | Prediction) -> dict[str, Any]:
-    ref, test = claim.test.ref, claim.test
-    known = known_n(ref, inputs.facts) if ref == ref.base else None
-    row: dict[str, Any] = {"id": claim.id, "registered": str(test), "n": known}
-    row |= {"expected": claim.expected, "chance": None, "interval": None, "interval_text": "-"}
-    n = known
-    if n is None:
-        row["chance_text"] = "n is known after the run only"
-        return row
-    scale = n if ref.name.endswith(".rate") else 1
-    if claim.expected is not None:
-        row["chance"] = chance(test, n=n, expected=claim.expected * scale / n, scale=scale)
-        row["chance_text"] = f"{row['chance']:.3f} if {claim.expected:g} is true (binomial)"
+def chances_of(condition: Condition, count: Count, p: float) -> tuple[float, float]:
+    """Chances that a condition is true and that it is false, each row counting with chance `p`.
+
+    Every metric in the condition must be made of `count`, whose values are enumerated. Both are
+    summed up, so that the smaller one keeps its digits.
+    """
+    values = {t.ref: count.values(t.ref) for t in tests_in(condition)}
+    true = np.array(
+        [
+            answer(condition, {ref: float(at[k]) for ref, at in values.items()})
+            for k in range(count.most + 1)
+        ]
+    )
+    pmf = binomial_pmf(count.most, p)
+    return min(1.0, float(pmf[true].sum())), min(1.0, float(pmf[~true].sum()))
+
+
+def _refs(inputs: Inputs) -> list[MetricRef]:
+    claims = inputs.claims
+    expectations: tuple[Band | Prediction, ...] = (*claims.bands, *claims.predictions)
+    conditions: tuple[Refuter | Decision, ...] = (*claims.refuters, *claims.decisions)
+    named = [c.test.ref for c in expectations]
+    named += [t.ref for c in conditions for t in tests_in(c.when)]
+    return list(dict.fromkeys(named))
+
+
+def _count_of(ref: MetricRef, inputs: Inputs) -> Count | None:
+    """The count that a metric is made of; None where n is open, or nothing can be counted."""
+    n = known_n(ref, inputs.facts)
+    if not n:
+        return None
+    name = ref.base.name.removesuffix(".rate").removesuffix(".count") + ".count"
+    counted = MetricRef(name, ref.params)
+    domain = domain_of(counted, catalogue=inputs.catalogue, facts=inputs.facts)
+    most = n if domain is None else int(domain.high)
+    return Count(counted, n, most) if most else None
+
+
+def _row(claim: Claim, counts: dict[MetricRef, Count], stated: list[Expected]) -> dict[str, Any]:
+    kind = _kind(claim)
+    condition = claim.test if isinstance(claim, Band | Prediction) else claim.when
+    row: dict[str, Any] = {"id": claim.id, "kind": kind, "registered": str(condition)}
+    row |= dict.fromkeys(("n", "can_count", "expected", "expected_from", "chance", "chances"))
+    row |= dict.fromkeys(("share", "interval", "width", "best_inside", "why_not"))
+    row |= {"expected_text": "-", "interval_text": "-", "warnings": []}
+    if isinstance(claim, Band | Prediction) and claim.expected is not None:
+        row |= {"expected": claim.expected, "expected_from": claim.id}
+        row["expected_text"] = f"{claim.expected:g}"
+    count = _one_count(condition, counts)
+    if isinstance(count, str):
+        return row | {"why_not": count, "chance_text": count}
+    row |= {"n": count.n, "can_count": count.most}
+    expected = _expected(claim, condition, count, stated)
+    if isinstance(expected, Expected):
+        if row["expected"] is None:
+            row |= _borrowed(expected, tests_in(condition)[0].ref, count)
+        chances = _chances(kind, condition, count, expected.chance)
+        row |= {"chances": chances, "chance": chances[_WORDS[kind][0]]}
+        row["chance_text"] = chances_text(chances)
     else:
-        row["chance_text"] = "no expectation stated (`expected`)"
-    at = claim.expected if claim.expected is not None else _middle(test)
-    if at is not None and 0 <= at * scale <= n:
-        k = round(at * scale)
-        low, high = wilson_interval(k, n, level=LEVEL)
-        unit = 1 if scale == n else n
-        row["interval"] = [low * unit, high * unit]
-        row["interval_text"] = f"[{low * unit:.3g}, {high * unit:.3g}] at {k}/{n}"
+        row |= {"why_not": expected, "chance_text": expected}
+    row |= _interval(condition, count, expected if isinstance(expected, Expected) else None)
+    if isinstance(claim, Band | Prediction):
+        row |= _best(claim.test, count, row["chance_text"] if row["chances"] is None else None)
+    at = expected.chance if isinstance(expected, Expected) else None
+    row["warnings"] = warnings_of(
+        row, condition, values=count.values, at=at, chance_at=count.chance_at
+    )
     return row
 
 
-def chance(test: Test, *, n: int, expected: float, scale: int) -> float:
-    """P(the test holds) when the count is Binomial(n, `expected`), `expected` in [0, 1].
+def _kind(claim: Claim) -> Kind:
+    match claim:
+        case Band():
+            return "band"
+        case Prediction():
+            return "prediction"
+        case Refuter():
+            return "refuter"
+        case _:
+            return "decision"
 
-    `scale` is n where the test speaks of a share, 1 where it speaks of a count.
-    """
-    held = [k for k in range(n + 1) if test.holds(k / n if scale == n else k)]
-    if not held:
-        return 0.0
-    return binomial_chance_within(n, expected, low=held[0], high=held[-1])
+
+def _one_count(condition: Condition, counts: dict[MetricRef, Count]) -> Count | str:
+    """The one count that a condition is about; or why there is none, in words."""
+    refs = list(dict.fromkeys(t.ref for t in tests_in(condition)))
+    for ref in refs:
+        if ref not in counts:
+            return _NO_COUNT.format(ref=ref)
+    different = list(dict.fromkeys(str(counts[ref].ref) for ref in refs))
+    if len(different) > 1:
+        return (
+            f"not computed: {' and '.join(different)} are different counts, and how they go "
+            "together is not known"
+        )
+    return counts[refs[0]]
 
 
-def _middle(test: Test) -> float | None:
-    if math.isfinite(test.low) and math.isfinite(test.high):
-        return (test.low + test.high) / 2
-    return None
+def _expected(
+    claim: Claim, condition: Condition, count: Count, stated: list[Expected]
+) -> Expected | str:
+    """The expectation of a claim's count, the claim's own before another's; or why none."""
+    own = [e for e in stated if e.claim == claim.id]
+    if own:
+        return own[0]
+    if isinstance(claim, Band | Prediction) and claim.expected is not None:
+        return "not computed: the expected value cannot occur"
+    alike = [e for e in stated if _is_of(e.ref, count)]
+    refs = {t.ref for t in tests_in(condition)}
+    alike = [e for e in alike if e.ref in refs] or alike
+    if not alike:
+        return "no expectation stated (`expected`)"
+    if any(not math.isclose(e.chance, alike[0].chance, rel_tol=1e-9) for e in alike):
+        return f"not computed: {', '.join(e.claim for e in alike)} expect different values"
+    return alike[0]
+
+
+def _is_of(ref: MetricRef, count: Count) -> bool:
+    name = ref.base.name.removesuffix(".rate").removesuffix(".count") + ".count"
+    return MetricRef(name, ref.params) == count.ref
+
+
+def _borrowed(expected: Expected, ref: MetricRef, count: Count) -> dict[str, Any]:
+    """Another claim's expectation, on the scale of this claim's count or share."""
+    value = expected.value
+    if expected.ref != ref:
+        rows = expected.chance * count.most
+        value = rows / count.n if is_rate(ref.base.name) else rows
+    return {
+        "expected": value,
+        "expected_from": expected.claim,
+        "expected_text": f"{value:.4g}, says {expected.claim}",
+    }
+
+
+def _chances(kind: Kind, condition: Condition, count: Count, p: float) -> dict[str, float]:
+    p = min(1.0, p)
+    if kind == "band" and isinstance(condition, Test):
+        test = condition
+        found = outcome_chances(
+            count.values(test.ref),
+            p,
+            low=test.low,
+            high=test.high,
+            low_open=test.low_open,
+            high_open=test.high_open,
+        )
+        return {"inside": found.inside, "missed low": found.below, "missed high": found.above}
+    return dict(zip(_WORDS[kind], chances_of(condition, count, p), strict=True))
+
+
+def _interval(condition: Condition, count: Count, expected: Expected | None) -> dict[str, Any]:
+    """The interval that would be seen at the expected count; else at the middle of a band."""
+    test = tests_in(condition)[0]
+    if expected is not None:
+        share = expected.chance
+    elif isinstance(condition, Test) and math.isfinite(test.low) and math.isfinite(test.high):
+        share = count.chance_at(test.ref, (test.low + test.high) / 2)
+    else:
+        return {}
+    if not 0.0 <= share <= 1.0 + 1e-12:
+        return {}
+    k = min(count.most, round(share * count.most))
+    unit = 1 if is_rate(test.ref.base.name) else count.n
+    low, high = (x * unit for x in wilson_interval(k, count.n, level=LEVEL))
+    text = f"[{low:.3g}, {high:.3g}] at {k}/{count.n}"
+    row = {"share": min(1.0, share * (count.most / count.n)), "interval": [low, high]}
+    return row | {"width": high - low, "interval_text": text}
+
+
+def _best(test: Test, count: Count, chance_text: str | None) -> dict[str, Any]:
+    """The largest chance of a two-sided claim over all true values; nothing for a one-sided one."""
+    held = [k for k, value in enumerate(count.values(test.ref)) if test.holds(float(value))]
+    if not held or held[0] == 0 or held[-1] == count.most:
+        return {}
+    found: BestInside = best_inside(count.most, low=held[0], high=held[-1])
+    if found.p is None:
+        return {}
+    at = found.p * count.most
+    row: dict[str, Any] = {"best_inside": {"chance": found.chance, "at": at, "of": count.n}}
+    if chance_text is not None:
+        row["chance_text"] = f"{chance_text}; at best {found.chance:.3f} (at {at:.3g}/{count.n})"
+    return row
+
+
+def chances_text(chances: dict[str, float]) -> str:
+    """Each outcome with its chance; none is rounded to 0 or 1 where another can happen."""
+    texts = []
+    for word, chance in chances.items():
+        text = f"{chance:.3f}"
+        if text == "0.000" and chance > 0.0:
+            text = "<0.001"
+        elif text == "1.000" and any(c > 0.0 for w, c in chances.items() if w != word):
+            text = ">0.999"
+        texts.append(f"{word} {text}")
+    return ", ".join(texts)

@@ -1,4 +1,4 @@
-"""Where a registration stands: draft, locked or changed, and how far each run came."""
+"""Where a registration stands: draft, locked, changed, withdrawn or late, and how its runs are."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
+from prereg_judge import clock
 from prereg_judge.errors import IntegrityError, PreregError
 from prereg_judge.flow.evidence import refuse_unknown_runs, verify_run
-from prereg_judge.flow.locking import Locked, ledger_of, open_locked
-from prereg_judge.ledger.book import RunEntry, run_entries
+from prereg_judge.flow.locked import Locked, ledger_of, open_locked
+from prereg_judge.ledger.events import RunEntry, Version, run_entries, versions, withdrawal
 from prereg_judge.record.run import read_plan, read_record
 from prereg_judge.registration.load import load_registration
 from prereg_judge.workspace import Workspace
 
-State = Literal["draft", "locked", "changed since the lock", "registration missing"]
+State = Literal["draft", "locked", "changed since the lock", "registration missing", "withdrawn"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,11 @@ class RunStanding:
 
 @dataclass(frozen=True)
 class Standing:
-    """One registration; `problems` says what is wrong with it, in words."""
+    """One registration; `problems` says what is wrong with it, in words.
+
+    `due` is the day by whose end a result is due, and `overdue` says that the day is over and no
+    finished run has been scored; `withdrawn` is the reason.
+    """
 
     id: str
     title: str
@@ -38,6 +43,10 @@ class Standing:
     locked_at: str | None
     problems: tuple[str, ...]
     runs: tuple[RunStanding, ...]
+    versions: tuple[Version, ...] = ()
+    due: str | None = None
+    overdue: bool = False
+    withdrawn: str | None = None
 
 
 def standing(workspace: Workspace, ident: str) -> Standing:
@@ -54,30 +63,54 @@ def standing(workspace: Workspace, ident: str) -> Standing:
     events = ledger_of(workspace).events(ident)
     if not events and not os.path.lexists(path):
         workspace.known(ident)  # which says what there is
-    title, problems, state, locked = "", [], "draft", None
-    retries = 0
-    try:
-        model = load_registration(path, shown=workspace.shown(path)).model
-        title, retries = model.title, model.protocol.hang.retries
-    except PreregError as exc:
-        problems += [str(p) for p in exc.problems]
-    except OSError as exc:
-        problems.append(f"{workspace.shown(path)}: {exc.strerror}")
-    locked_at = next((e["locked_at"] for e in reversed(events) if e["event"] == "registered"), None)
-    if locked_at is not None or workspace.lock(ident).exists():
+    title, problems, due, retries = _read(workspace, ident, max(1, len(versions(events))))
+    made, gone = versions(events), withdrawal(events)
+    locked: dict[int, Locked] = {}
+    state: State = "draft"
+    if made or workspace.lock(ident).exists():
         state = "locked"
         try:
-            locked = open_locked(workspace, ident, with_model=False)
+            locked = {
+                v.number: open_locked(workspace, ident, with_model=False, version=v.number)
+                for v in made
+            }
+            if not made:
+                open_locked(workspace, ident, with_model=False)
         except PreregError as exc:
             state = "changed since the lock" if path.exists() else "registration missing"
             problems = [str(p) for p in exc.problems]
+    if gone is not None and state == "locked":
+        state = "withdrawn"
     entries = run_entries(events)
     try:
         refuse_unknown_runs(workspace, ident, entries)
     except IntegrityError as exc:
         problems += [str(p) for p in exc.problems]
-    runs = tuple(_run(workspace, ident, entry, retries, locked) for entry in entries)
-    return Standing(ident, title, state, locked_at, tuple(problems), runs)  # type: ignore[arg-type]
+    waiting = bool(made) and gone is None and all(e.verdict is None for e in entries)
+    return Standing(
+        ident,
+        title,
+        state,
+        made[-1].locked_at if made else None,
+        tuple(problems),
+        tuple(_run(workspace, ident, e, retries, locked.get(e.version)) for e in entries),
+        versions=made,
+        due=due,
+        overdue=waiting and due is not None and clock.now()[:10] > due,
+        withdrawn=None if gone is None else str(gone["reason"]),
+    )
+
+
+def _read(workspace: Workspace, ident: str, version: int) -> tuple[str, list[str], str | None, int]:
+    """Title, problems, due date and retries of the version in force, or of the draft."""
+    path = workspace.registration(ident, version)
+    try:
+        model = load_registration(path, shown=workspace.shown(path)).model
+    except PreregError as exc:
+        return "", [str(p) for p in exc.problems], None, 0
+    except OSError as exc:
+        return "", [f"{workspace.shown(path)}: {exc.strerror}"], None, 0
+    return model.title, [], model.due, model.protocol.hang.retries
 
 
 def every_id(workspace: Workspace) -> list[str]:

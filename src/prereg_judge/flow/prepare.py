@@ -24,6 +24,7 @@ from prereg_judge.flow.settings import decoding_of, every_setting
 from prereg_judge.items import ItemSet, load_items
 from prereg_judge.judge import Judge, check_items, load_judge
 from prereg_judge.ledger.book import Ledger
+from prereg_judge.ledger.events import versions
 from prereg_judge.plan import Plan
 from prereg_judge.registration.claims import Claims
 from prereg_judge.registration.lint import Facts, lint
@@ -33,6 +34,8 @@ from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.study.kinds import Study, study_of
 from prereg_judge.study.metric import Catalogue
 from prereg_judge.study.outcomes import EarlierRun
+from prereg_judge.withheld import FILE as WITHHELD
+from prereg_judge.withheld import load_withheld
 from prereg_judge.words import SetRole
 from prereg_judge.workspace import Workspace
 
@@ -73,8 +76,8 @@ class Inputs:
         return study_of(self.model.study)
 
 
-def read_inputs(workspace: Workspace, ident: str) -> Inputs:
-    """Read a registration, its judge and its items, and check them against each other.
+def read_inputs(workspace: Workspace, ident: str, *, version: int = 1) -> Inputs:
+    """Read a version of a registration, its judge and its items, and check them together.
 
     Raises
     ------
@@ -83,12 +86,12 @@ def read_inputs(workspace: Workspace, ident: str) -> Inputs:
     IntegrityError
         If the record of an earlier run that it names was changed.
     """
-    path = workspace.known(ident)
+    path = workspace.known(ident) if version == 1 else workspace.registration(ident, version)
     loaded = load_registration(path, shown=workspace.shown(path))
-    return complete(workspace, loaded, ident=ident)
+    return complete(workspace, loaded, ident=ident, version=version)
 
 
-def complete(workspace: Workspace, loaded: Loaded, *, ident: str) -> Inputs:
+def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int = 1) -> Inputs:
     """`read_inputs` for a registration that has been read already."""
     model = loaded.model
     if model.id != ident:
@@ -113,18 +116,19 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str) -> Inputs:
         ("real", model.items.real),
     ]
     found = [
-        collected(lambda r=r, f=f: load_items(workspace.input(f), role=r, shown=f))  # type: ignore[misc]
+        collected(lambda r=r, f=f: _item_set(workspace, f, role=r))  # type: ignore[misc]
         for r, f in named
         if f is not None
     ]
     events = Ledger(workspace.ledger, workspace.shown(workspace.ledger)).events(ident)
-    pinned = any(e["event"] == "registered" for e in events)
+    pinned = len(versions(events)) >= version  # a version that is not locked yet is read anew
     earlier = collected(lambda: earlier_runs(workspace, loaded.claims, pinned=pinned))
     raise_all(problems)
     sets = tuple(s for s in found if s is not None)
     assert judge is not None
     assert earlier is not None
-    raise_all([*plan_problems(loaded, sets), *check_items(judge, sets)])
+    with_text = [s for s in sets if s.file not in workspace.withheld]
+    raise_all([*plan_problems(loaded, sets), *check_items(judge, with_text)])
     catalogue = study_of(model.study).catalogue([s.role for s in sets])
     facts = _facts(model, judge=judge, sets=sets, earlier=earlier)
     raise_all(
@@ -138,6 +142,12 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str) -> Inputs:
     )
     raise_all(_rows_of_earlier(sets, earlier, loaded.shown))
     return Inputs(workspace, loaded, judge, sets, catalogue, earlier, facts)
+
+
+def _item_set(workspace: Workspace, file: str, *, role: SetRole) -> ItemSet:
+    if file in workspace.withheld:
+        return load_withheld(workspace.root / WITHHELD, role=role, shown=file)
+    return load_items(workspace.input(file), role=role, shown=file)
 
 
 def _facts(

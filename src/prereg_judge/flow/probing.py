@@ -20,10 +20,12 @@ from prereg_judge.engine.tree import shared_cuts
 from prereg_judge.errors import Problem, UsageError
 from prereg_judge.flow.backends import MakeBackend, make_backend
 from prereg_judge.flow.calls import seed_for
-from prereg_judge.flow.locking import known_registration, ledger_of
+from prereg_judge.flow.exposure import identity_of, row_hash, row_hashes
+from prereg_judge.flow.locked import known_registration, ledger_of, newest_version
 from prereg_judge.flow.prepare import Inputs, read_inputs
 from prereg_judge.flow.prompts import ModelInputs, read_model
 from prereg_judge.flow.settings import EngineSettings, decoding_of, engine_settings
+from prereg_judge.hashing import FileHashes
 from prereg_judge.judge import read_reply
 from prereg_judge.plan import Trial
 from prereg_judge.registration.schema_model import LocalModel
@@ -120,11 +122,17 @@ def probe(
     if rows < 1:
         raise UsageError(Problem("a probe needs at least one row", found=str(rows)))
     known_registration(workspace, ident)
-    inputs = read_inputs(workspace, ident)
+    version = newest_version(workspace, ident, drafts=False)
+    inputs = read_inputs(workspace, ident, version=version)
     model = read_model(inputs)
     trials = inputs.plan[: min(rows, inputs.plan.n_in_pass)]
     ledger = ledger_of(workspace)
-    ledger.append("probe_started", ident=ident, trials=len(trials), **probed_inputs(inputs))
+    hashes = [FileHashes().sha256(path) for path in model.files]
+    identity = identity_of(inputs, row_hashes(inputs), model=hashes)
+    contents = sorted({row_hash(inputs.judge, trial.item) for trial in trials})
+    ledger.append(
+        "probe_started", ident=ident, trials=len(trials), inputs=identity.values(), rows=contents
+    )
     seeds = {trial.key: seed_for(inputs.model) for trial in trials}
     found: dict[_Round, list[dict[str, _Found]]] = {}
 
@@ -163,29 +171,6 @@ def probe(
 def _with_one_worker(inputs: Inputs) -> Inputs:
     alone = inputs.model.model_copy(update={"executor": None})
     return replace(inputs, loaded=replace(inputs.loaded, model=alone))
-
-
-def probed_inputs(inputs: Inputs) -> dict[str, Any]:
-    """By content, what a probe shows something of."""
-    return {"judge": inputs.judge.sha256, "items": sorted(s.sha256 for s in inputs.sets)}
-
-
-def probes_before(workspace: Workspace, inputs: Inputs) -> int:
-    """How often this judge was probed on some of these items before the lock, under any id."""
-    mine, n = probed_inputs(inputs), 0
-    for event in ledger_of(workspace).events():
-        if event["event"] == "registered" and event["id"] == inputs.model.id:
-            break
-        alike = event["event"] == "probe_started" and event.get("judge") == mine["judge"]
-        n += alike and not set(event.get("items", ())).isdisjoint(mine["items"])
-    return n
-
-
-def probe_words(n: int) -> str:
-    """What a reader must know of probes that came first; empty where there were none."""
-    times = "once" if n == 1 else f"{n} times"
-    said = f"`prereg probe` was run {times} with this judge and these items before the lock"
-    return said if n else ""
 
 
 def _pairs(inputs: Inputs) -> Iterator[tuple[str, _Round, _Round]]:

@@ -3,34 +3,91 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from prereg_judge import __version__
-from prereg_judge.canon import canonical_json
+from prereg_judge.canon import canonical_json, sha256_bytes
 from prereg_judge.chain import write_synced
-from prereg_judge.flow.probing import probe_words, probes_before
+from prereg_judge.flow.exposure import LEVEL_WORDS, exposure_words
+from prereg_judge.flow.locked import ledger_of
 from prereg_judge.flow.scoring import Scored, remember
 from prereg_judge.flow.settings import arms_in_words, engine_settings
-from prereg_judge.ledger.book import RunEntry
+from prereg_judge.ledger.events import RunEntry, Scoring, scorings
 from prereg_judge.plan import trial_key
 from prereg_judge.registration.lock import tool_source_sha256
 from prereg_judge.registration.schema import Registration
 from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.report.files import (
     DisagreementLine,
+    PostHocLine,
     Result,
     RunLine,
     disagreements_csv,
     disagreements_jsonl,
+    result_sha256,
     score_json,
 )
 from prereg_judge.study.rows import disagreements, transitions
 from prereg_judge.workspace import Workspace
 
 
-def result_of(scored: Scored) -> Result:
-    """What a report may see of a scored run."""
+def result_of(workspace: Workspace, scored: Scored) -> Result:
+    """What a report may see of a scored run, with the ledger's tip as its witness.
+
+    A run that was scored before, with the same outcome in all, keeps the tip of that time, so that
+    scoring it again gives the same bytes.
+    """
+    ledger = ledger_of(workspace)
+    made = scorings(ledger.events(scored.locked.lock.id), scored.number)
+    result = _result(scored)
+    notes = (*result.notes, *_other_scorings(scored, made, result_sha256(result)))
+    result = replace(result, notes=notes)
+    if made:
+        before = _at_tip(result, made[-1].before)
+        if _sha256(before) == made[-1].score:
+            return before
+    return _at_tip(result, ledger.head)
+
+
+def _sha256(result: Result) -> str:
+    return sha256_bytes(canonical_json(score_json(result)))
+
+
+def _at_tip(result: Result, head: str) -> Result:
+    return replace(result, provenance={**result.provenance, "ledger_head": head})
+
+
+def _other_scorings(scored: Scored, made: Sequence[Scoring], now: str) -> list[str]:
+    """What other versions of this tool made of the same run, as the ledger tells it."""
+    here, locking = tool_source_sha256(), scored.locked.lock.tool["source_sha256"]
+    others = [s for s in made if s.tool != here]
+    last = {s.tool: s for s in others}
+    notes = []
+    for tool, scoring in last.items():
+        name = "an older version" if tool is None else f"source {tool[:12]}"
+        name += ", which locked it," if tool == locking else ""
+        same = (
+            ""
+            if scoring.result is None
+            else (
+                " with the same numbers"
+                if scoring.result == now
+                else " with OTHER numbers than now"
+            )
+        )
+        notes.append(f"Scored by {name} at {scoring.at}: {scoring.verdict}{same}.")
+    if here != locking and locking not in {s.tool for s in made}:
+        notes.append(
+            "The version that locked it has not scored this run, as far as the ledger says, so its "
+            "result cannot be shown beside this one."
+        )
+    return notes
+
+
+def _result(scored: Scored) -> Result:
     registered = scored.locked.inputs.model
     roles = [s.role for s in scored.locked.inputs.sets]
     manifest = scored.record.manifest or {}
@@ -60,11 +117,19 @@ def result_of(scored: Scored) -> Result:
             "lock_sha256": scored.locked.lock_sha256,
             "locked_at": scored.locked.lock.locked_at,
             "attempts_head": scored.record.head,
+            "version": scored.locked.lock.version,
             "ledger_head_at_end_of_run": manifest.get("ledger_head"),
             "tool": {"version": __version__, "source_sha256": tool_source_sha256()},
         },
         arms=scored.data.arms,
         curves=scored.locked.inputs.study.curves(scored.data),
+        primary=registered.primary_claim,
+        post_hoc=tuple(
+            PostHocLine(
+                p.version.number, p.version.locked_at, p.version.reason or "", p.verdict, p.why_not
+            )
+            for p in scored.post_hoc
+        ),
     )
 
 
@@ -88,18 +153,27 @@ def _facts(scored: Scored) -> dict[str, str]:
         "protocol": f"{protocol.passes} passes, " + _settings(registered) + _workers(registered),
         "decoding": decoding.mode + (f" ({drawn})" if drawn else ""),
         "without a verdict": f"missing: {registered.missing}",
-        "seen before": ". ".join(filter(None, (registered.exposure.seen, _probed(scored)))),
+        "seen before": registered.exposure.seen,
+        **_known(scored),
+        **({"rows": why.why} if (why := registered.sample_size) else {}),
+    }
+
+
+def _known(scored: Scored) -> dict[str, str]:
+    """What the ledger adds to what was stated; nothing where it knew of nothing."""
+    exposure = scored.exposure
+    if exposure.level == "none":
+        return {}
+    known = exposure_words(exposure) or ["nothing"]
+    return {
+        "exposure": f"{exposure.level}: {LEVEL_WORDS[exposure.level]}",
+        "the ledger knew": "; ".join(known),
     }
 
 
 def _workers(registered: Registration) -> str:
     executor = registered.executor
     return "" if executor is None else f"; executor {executor.kind}, {executor.workers} workers"
-
-
-def _probed(scored: Scored) -> str:
-    inputs = scored.locked.inputs
-    return probe_words(probes_before(inputs.workspace, inputs))
 
 
 def _model(registered: Registration) -> str:
@@ -128,7 +202,7 @@ def _disagreements(scored: Scored) -> tuple[DisagreementLine, ...]:
         lines.append(
             DisagreementLine(
                 row,
-                {name: item.fields[name] for name in names},
+                {name: item.fields.get(name) for name in names},
                 tuple(a.text if a else None for a in last),
                 tuple(a.unscored if a else None for a in last),
             )
@@ -140,12 +214,22 @@ def write_result(workspace: Workspace, scored: Scored, result: Result) -> dict[s
     """Write `score.json` and the disagreements beside the record, and note it in the ledger."""
     folder = workspace.run(result.id, result.run)
     value: dict[str, Any] = score_json(result)
-    remember(workspace, scored, canonical_json(value))
-    files = {
-        "score.json": (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode(),
-        "disagreements.jsonl": disagreements_jsonl(result.disagreements),
-        "disagreements.csv": disagreements_csv(result.disagreements, passes=scored.data.passes),
-    }
+    remember(workspace, scored, score=_sha256(result), result=result_sha256(result))
+    files = derived_files(result, passes=scored.data.passes)
+    files["score.json"] = score_bytes(value)
     for name, data in files.items():
         write_synced(folder / name, data)
     return {name: folder / name for name in files}
+
+
+def score_bytes(value: dict[str, Any]) -> bytes:
+    """`score.json` as it is written."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def derived_files(result: Result, *, passes: int) -> dict[str, bytes]:
+    """The disagreements as files, by name."""
+    return {
+        "disagreements.jsonl": disagreements_jsonl(result.disagreements),
+        "disagreements.csv": disagreements_csv(result.disagreements, passes=passes),
+    }

@@ -22,8 +22,14 @@ from prereg_judge.errors import IntegrityError, Problem, UsageError
 from prereg_judge.flow.backends import MakeBackend, described, make_backend
 from prereg_judge.flow.collecting import Collector, StartBackend
 from prereg_judge.flow.environment import environment
-from prereg_judge.flow.evidence import RecordCheck, copy_problems, noted_heads, raise_integrity
-from prereg_judge.flow.locking import (
+from prereg_judge.flow.evidence import (
+    RecordCheck,
+    copy_problems,
+    noted_heads,
+    raise_integrity,
+    start_line,
+)
+from prereg_judge.flow.locked import (
     Locked,
     check_derived,
     known_registration,
@@ -31,12 +37,13 @@ from prereg_judge.flow.locking import (
     open_locked,
     read_lock,
 )
+from prereg_judge.flow.locking import refuse_withdrawn
 from prereg_judge.flow.prompts import ModelInputs, read_model, safe_words
 from prereg_judge.flow.served import refuse_other_servers
 from prereg_judge.flow.settings import EngineSettings
 from prereg_judge.flow.views import call_view
 from prereg_judge.flow.watching import Finished, Watcher
-from prereg_judge.ledger.book import RunEntry, run_entries
+from prereg_judge.ledger.events import Event, RunEntry, run_entries, versions
 from prereg_judge.plan import Trial
 from prereg_judge.record.attempt import AttemptLine
 from prereg_judge.record.run import (
@@ -86,8 +93,15 @@ def run_registration(
     known_registration(workspace, ident)
     read_lock(workspace, ident, ledger_of(workspace).events(ident))
     with _alone(workspace, ident):
-        locked = open_locked(workspace, ident, with_model=True, progress=watcher.hashed)
-        entry = _choose(workspace, ident, run_entries(locked.events), again=again)
+        events = ledger_of(workspace).events(ident)
+        refuse_withdrawn(ident, events)
+        entries = run_entries(events)
+        # An unfinished run goes on under the version that was in force when it began.
+        open_under = entries[-1].version if entries and entries[-1].state == "open" else None
+        locked = open_locked(
+            workspace, ident, with_model=True, version=open_under, progress=watcher.hashed
+        )
+        entry = _choose(workspace, ident, entries, again=again)
         model = read_model(locked.inputs)
         check_derived(locked, model)
         hashes = [e.sha256 for e in locked.lock.inputs if e.role == "model"]
@@ -186,7 +200,7 @@ class _Run:
         )
         writer = AttemptWriter(
             folder,
-            header={"id": self.ident, "run": number},
+            header={"id": self.ident, "run": number, "ledger": self._start_line(number)},
             not_before=max(started, state.last_at),
         )
         try:
@@ -221,6 +235,10 @@ class _Run:
         write_manifest(folder, manifest)
         return self._finish(number, folder, manifest)
 
+    def _start_line(self, number: int) -> str:
+        """Hash of the ledger's line that began the run: every line of the record hangs on it."""
+        return start_line(self.ledger.chain(), self.ident, number)
+
     def _starter(
         self, make_backend: MakeBackend, folder: Path, writer: AttemptWriter
     ) -> StartBackend:
@@ -231,6 +249,9 @@ class _Run:
             try:
                 served = described(backend)
                 if served is not None:
+                    refuse_other_servers(
+                        self.locked.lock.served, served, since="registration was locked"
+                    )
                     refuse_other_servers(self.served, served)
                     self.served = self.served or served
                     writer.note("served", **served)
@@ -288,9 +309,17 @@ class _Run:
             remedy = "move it out of the way; the ledger may have been cut"
             raise IntegrityError(Problem(what, self.workspace.shown(folder), remedy=remedy))
         plan = self._lay_out(folder)
-        self.ledger.append(
-            "run_started", ident=self.ident, run=number, lock=self.locked.lock_sha256, plan=plan
-        )
+        started = {"run": number, "lock": self.locked.lock_sha256, "plan": plan}
+
+        def in_force(events: list[Event]) -> dict[str, Any]:
+            mine = [e for e in events if e.get("id") == self.ident]
+            refuse_withdrawn(self.ident, mine)
+            if versions(mine)[-1].lock != self.locked.lock_sha256:
+                what = f"{self.ident!r} was amended by another process meanwhile"
+                raise UsageError(Problem(what, remedy="run the same command again"))
+            return started
+
+        self.ledger.append_after(in_force, "run_started", ident=self.ident)
         return number, folder
 
     def _lay_out(self, folder: Path) -> str:

@@ -10,20 +10,36 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from prereg_judge.canon import sha256_bytes
-from prereg_judge.errors import Problem, UsageError
+from prereg_judge.errors import PreregError, Problem, UsageError
 from prereg_judge.flow.earlier import metric_refs
 from prereg_judge.flow.evidence import Fault, fault_of, refuse_unknown_runs, verify_run
-from prereg_judge.flow.locking import Locked, ledger_of, open_locked
+from prereg_judge.flow.exposure import exposure_at_lock
+from prereg_judge.flow.locked import Locked, known_registration, ledger_of, open_locked
 from prereg_judge.flow.views import call_view, study_input
-from prereg_judge.ledger.book import RunEntry, run_entries
+from prereg_judge.ledger.events import (
+    RunEntry,
+    Version,
+    run_entries,
+    scorings,
+    versions,
+    withdrawal,
+)
 from prereg_judge.record.run import Record
-from prereg_judge.registration.lock import tool_source_sha256
+from prereg_judge.registration.lock import LockedExposure, tool_source_sha256
 from prereg_judge.study.metric import Metric, MetricRef
 from prereg_judge.study.outcomes import StudyInput, agreeing
 from prereg_judge.study.rows import scored_trials
 from prereg_judge.verdict import Verdict, evaluate, stop_state, with_doubts
 from prereg_judge.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class PostHoc:
+    """A version locked after the run began: its claims on this run's record, or why not."""
+
+    version: Version
+    verdict: Verdict | None
+    why_not: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +54,10 @@ class Scored:
         What is wrong with the other runs that can no longer be trusted, by number.
     notes
         Sentences for the reader: what this protocol cannot show, differing versions.
+    post_hoc
+        What versions that were locked after the run began make of it.
+    exposure
+        What had been seen when the version in force was locked.
     """
 
     locked: Locked
@@ -50,6 +70,8 @@ class Scored:
     summary: tuple[Metric, ...]
     verdict: Verdict
     notes: tuple[str, ...]
+    post_hoc: tuple[PostHoc, ...]
+    exposure: LockedExposure
 
 
 def score_registration(workspace: Workspace, ident: str, *, run: int | None = None) -> Scored:
@@ -62,11 +84,28 @@ def score_registration(workspace: Workspace, ident: str, *, run: int | None = No
     IntegrityError
         If anything differs from the lock, the record was changed, or the run is incomplete.
     """
-    locked = open_locked(workspace, ident, with_model=False)
-    entries = run_entries(locked.events)
+    known_registration(workspace, ident)
+    events = ledger_of(workspace).events(ident)
+    if not versions(events):
+        open_locked(workspace, ident, with_model=False)  # which says that it is not locked
+    entries = run_entries(events)
     refuse_unknown_runs(workspace, ident, entries)
     entry = _pick(ident, entries, run)
+    locked = open_locked(workspace, ident, with_model=False, version=entry.version)
     record = verify_run(workspace, locked, entry)
+    faults = {
+        other.number: fault
+        for other in entries
+        if other != entry and (fault := fault_of(workspace, ident, other)) is not None
+    }
+    return score_record(locked, entry, record, faults=faults)
+
+
+def score_record(
+    locked: Locked, entry: RunEntry, record: Record, *, faults: Mapping[int, Fault]
+) -> Scored:
+    """Score a record that `verify_run` gave; `faults` are those of the other runs, by number."""
+    workspace = locked.inputs.workspace
     data = study_input(locked.inputs, record)
     not_called = locked.lock.derived.n_trials - len(record.by_trial)
     if not_called:  # a stopped run: what was never called is not a disagreement
@@ -77,15 +116,11 @@ def score_registration(workspace: Workspace, ident: str, *, run: int | None = No
         verdict = with_doubts(
             verdict, {how: _judged(locked, other, record)[0] for how, other in others.items()}
         )
-    faults = {
-        other.number: fault
-        for other in entries
-        if other != entry and (fault := fault_of(workspace, locked, other)) is not None
-    }
+    exposure = exposure_at_lock(workspace, locked.inputs, locked.lock, locked.lock_sha256)
     return Scored(
         locked=locked,
         number=entry.number,
-        runs=tuple(entries),
+        runs=tuple(run_entries(locked.events)),
         faults=faults,
         record=record,
         data=data,
@@ -95,10 +130,37 @@ def score_registration(workspace: Workspace, ident: str, *, run: int | None = No
         notes=(
             *locked.inputs.study.plain_words(data),
             *_stopped_notes(not_called, locked.lock.derived.n_trials),
+            *_version_notes(locked),
             *_notes(locked, faults),
             *_run_notes(locked, record),
         ),
+        post_hoc=tuple(_post_hoc(workspace, locked, later, data, record) for later in locked.later),
+        exposure=exposure,
     )
+
+
+def _post_hoc(
+    workspace: Workspace, locked: Locked, later: Version, data: StudyInput, record: Record
+) -> PostHoc:
+    """A later version's claims on this record, where it asks the same of the same rows."""
+    try:
+        other = open_locked(workspace, locked.lock.id, with_model=False, version=later.number)
+    except PreregError as exc:
+        return PostHoc(later, None, f"it no longer stands: {exc.problems[0]}")
+    differing = [
+        name
+        for name in ("study", "judge", "items", "model", "protocol")
+        if getattr(locked.inputs.model, name) != getattr(other.inputs.model, name)
+    ]
+    then, now = locked.lock.derived, other.lock.derived
+    differing += [n for n in ("plan", "prompts") if getattr(then, n) != getattr(now, n)]
+    if differing:
+        why_not = f"it asks for something else: another {', another '.join(differing)}"
+        return PostHoc(later, None, why_not)
+    seen = study_input(other.inputs, record)
+    if data.missing == "undefined":  # also of a stopped run, whatever the later version says
+        seen = replace(seen, missing="undefined")
+    return PostHoc(later, _judged(other, seen, record)[0])
 
 
 def _judged(
@@ -128,6 +190,21 @@ def _pick(ident: str, entries: list[RunEntry], number: int | None) -> RunEntry:
             return entry
     listed = ", ".join(str(e.number) for e in entries)
     raise UsageError(Problem(f"{ident!r} has no run {number}", remedy=f"there are: {listed}"))
+
+
+def _version_notes(locked: Locked) -> list[str]:
+    """Which version was in force, and that the registration was withdrawn."""
+    notes = []
+    amends = locked.lock.amends
+    if amends is not None:
+        notes.append(
+            f"Version {locked.lock.version} was in force, an amendment of {locked.lock.locked_at}: "
+            f"{amends.reason}"
+        )
+    gone = withdrawal(locked.events)
+    if gone is not None:
+        notes.append(f"The registration was withdrawn at {gone['at']}: {gone['reason']}")
+    return notes
 
 
 def _stopped_notes(not_called: int, total: int) -> list[str]:
@@ -162,7 +239,10 @@ def _notes(locked: Locked, faults: Mapping[int, Fault]) -> list[str]:
 def _run_notes(locked: Locked, record: Record) -> list[str]:
     """A run made by another version than locked it."""
     notes = []
-    environment = json.loads((record.folder / "environment.json").read_bytes())
+    try:
+        environment = json.loads((record.folder / "environment.json").read_bytes())
+    except (ValueError, RecursionError):
+        environment = None
     tool = environment.get("tool") if isinstance(environment, dict) else None
     made = str(tool.get("source_sha256")) if isinstance(tool, dict) else "unknown"
     then = locked.lock.tool["source_sha256"]
@@ -174,12 +254,22 @@ def _run_notes(locked: Locked, record: Record) -> list[str]:
     return notes
 
 
-def remember(workspace: Workspace, scored: Scored, score: bytes) -> None:
-    """Put the scoring into the ledger, unless its last scoring of this run was the same."""
-    ident = scored.locked.lock.id
-    digest = sha256_bytes(score)
+def remember(workspace: Workspace, scored: Scored, *, score: str, result: str) -> None:
+    """Put a scoring into the ledger, unless its last scoring of this run was the same.
+
+    `score` is the hash of the whole of `score.json`, `result` of the numbers and outcomes in it.
+    """
+    ident, run = scored.locked.lock.id, scored.number
     ledger = ledger_of(workspace)
-    made = [e for e in ledger.events(ident) if e["event"] == "scored" and e["run"] == scored.number]
-    if not made or made[-1]["score"] != digest:
-        word = scored.verdict.word
-        ledger.append("scored", ident=ident, run=scored.number, verdict=word, score=digest)
+    made = scorings(ledger.events(ident), run)
+    if made and made[-1].score == score:
+        return
+    ledger.append(
+        "scored",
+        ident=ident,
+        run=run,
+        verdict=scored.verdict.word,
+        score=score,
+        result=result,
+        tool_source=tool_source_sha256(),
+    )

@@ -14,7 +14,7 @@ Everything else in the folder is derived and never read back.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -177,8 +177,10 @@ def attempt_values(line: AttemptLine) -> dict[str, Any]:
     return values
 
 
-def read_record(folder: Path, *, shown: str) -> Record:
+def read_record(folder: Path, *, shown: str, absent: Collection[str] = ()) -> Record:
     """Read a run's attempts and manifest, checking the chain and the manifest's hashes.
+
+    `absent` names files that may be missing, as in a bundle that withholds the prompts.
 
     Raises
     ------
@@ -194,11 +196,11 @@ def read_record(folder: Path, *, shown: str) -> Record:
         attempt = attempt_of(line, number=number, shown=shown)
         attempts.append(attempt)
         by_trial.setdefault(attempt.trial, []).append(attempt)
-    manifest = read_manifest(folder, shown=shown)
+    manifest = read_manifest(folder, shown=shown, absent=absent)
     if manifest is not None and chain.torn:
         what = "bytes were added after the run was finished"
         raise IntegrityError(Problem(what, file=f"{shown}/attempts.jsonl"))
-    heads = frozenset([*(line["prev"] for line in chain.lines), chain.head])
+    heads = frozenset(chain.heads)
     return Record(folder, chain.head, heads, tuple(attempts), tuple(notes), manifest, by_trial)
 
 
@@ -232,7 +234,9 @@ def attempt_of(line: dict[str, Any], *, number: int, shown: str) -> AttemptLine:
     return attempt
 
 
-def read_manifest(folder: Path, *, shown: str) -> dict[str, Any] | None:
+def read_manifest(
+    folder: Path, *, shown: str, absent: Collection[str] = ()
+) -> dict[str, Any] | None:
     """A run's manifest after comparing every file's hash; None where there is none.
 
     Raises
@@ -254,6 +258,8 @@ def read_manifest(folder: Path, *, shown: str) -> dict[str, Any] | None:
     problems = []
     for name in HASHED:
         file = folder / name
+        if not file.exists() and name in absent:
+            continue
         if not file.is_file():
             problems.append(Problem("the file is missing from the run", file=f"{shown}/{name}"))
         elif sha256_file(file) != listed.get(name):

@@ -18,7 +18,7 @@ from prereg_judge.strict_yaml import plain_is_text
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ._/-]*[A-Za-z0-9._/-])?")
 # What a JSON string may hold as it is and YAML may not, or not for every reader.
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
 
 _INTRO = """\
 # A registration: what is expected, and what would prove it wrong, written before any call.
@@ -88,6 +88,9 @@ class DraftValues:
         Claims as mappings, as the functions of `expressions` give them.
     seen
         What had been seen before.
+    primary, due, why_so_many
+        The claim that the question is about, needed where there are several; the day by which a
+        result is due, and why so many rows and passes, optional.
     notes
         Anything else; optional.
     """
@@ -124,6 +127,9 @@ class DraftValues:
     stop: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     decisions: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     seen: str | None = None
+    primary: str | None = None
+    due: str | None = None
+    why_so_many: str | None = None
     notes: str | None = None
 
 
@@ -312,9 +318,34 @@ def _claim(claim: Mapping[str, Any]) -> str:
 
 
 def _tail(values: DraftValues) -> str:
-    text = "# What had been seen before this was written, in your own words.\n"
+    text = _primary(values) + "\n"
+    why = None if values.why_so_many is None else {"why": values.why_so_many}
+    text += _option(
+        "sample_size",
+        why,
+        "Why so many rows and passes; `width`, `power`: what was wanted of the primary claim.",
+        example="{why: all the sentinels that there are, width: 0.2}",
+    )
+    text += "\n# What had been seen before this was written; the lock adds what the ledger knows.\n"
     text += "exposure:\n" + _entry(
         "seen", values.seen, "In words: earlier runs, tables, anything.", indent=2
     )
+    text += _option(
+        "level",
+        None,
+        "none, partly, items, full: where it is more than the ledger knows; it is never less.",
+        indent=2,
+        example="full",
+    )
+    due = "The day (UTC) by whose end a result is due; `prereg status` shows what is late."
+    text += "\n" + _option("due", values.due, due, example='"2027-01-31"')
     notes = "Anything else a reader should know; changes nothing."
     return text + "\n" + _option("notes", values.notes, notes, example="why these items")
+
+
+def _primary(values: DraftValues) -> str:
+    note = "The one band or prediction that the question is about."
+    expected = [c["id"] for c in (*values.bands, *values.predictions)]
+    if values.primary is None and len(expected) > 1:
+        return _entry("primary", None, note, hint=f"one of {', '.join(expected)}")
+    return _option("primary", values.primary, note, example="agree")

@@ -5,6 +5,7 @@ Knows nothing of inputs or metrics: that a path exists and that a metric is real
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +14,28 @@ from typing import Any
 from pydantic import ValidationError
 
 from prereg_judge.canon import sha256_bytes
+from prereg_judge.complaints import foreign_character
 from prereg_judge.complaints import shown as _shown
 from prereg_judge.errors import InputError, Problem, raise_all
 from prereg_judge.registration.claims import Claims
 from prereg_judge.registration.friendly import schema_problems
 from prereg_judge.registration.schema import CLAIM_SECTIONS, Registration, to_claims
 from prereg_judge.strict_yaml import Document, YamlPath, parse, path_text
-from prereg_judge.wording import control_character, mark_in, opening_placeholder
+from prereg_judge.wording import (
+    control_character,
+    hidden_character,
+    mark_in,
+    opening_placeholder,
+)
 from prereg_judge.wording import placeholder_in as placeholder_in  # it is looked for here
 
 # Texts in which blank is as good as unfilled.
+_NOTHING = re.compile(r"[\s.\u2026\-\u2013\u2014?_*]*")
 _SENTENCES = {"title", "means", "then", "seen"}
 # Names that the items and the judge give: "tbd" may be a verdict.
 _GIVEN_NAMES = {"kind", "stratum", "verdict", "to"}
+# Names that this tool gives, or that are made of its ids.
+_OWN_NAMES = {"metric", "from_run"}
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ def load_registration(path: Path, *, shown: str) -> Loaded:
     ------
     InputError
         With every problem: unreadable YAML, ambiguous values, unknown, missing or wrong keys,
-        claim ids given twice, placeholders.
+        claim ids given twice, placeholders, characters that nobody sees.
     """
     try:
         raw = path.read_bytes()
@@ -89,9 +99,10 @@ def read_registration(raw: bytes, *, shown: str) -> Loaded:
     """Check a registration whose bytes are at hand; otherwise like `load_registration`."""
     document, unreadable = parse(raw, file=shown)
     if not isinstance(document.data, dict):
-        problem = Problem("is not a mapping of keys to values", shown, document.line_of(()))
+        what, remedy = "is not a mapping of keys to values", "write `key: value` on each line"
+        problem = Problem(what, shown, document.line_of(()), remedy=remedy)
         raise InputError(*unreadable, problem)
-    problems = [*unreadable, *_placeholders(document, shown), *_repeated_ids(document, shown)]
+    problems = [*unreadable, *_bad_texts(document, shown), *_repeated_ids(document, shown)]
     known = {p.where for p in problems}
     model = None
     try:
@@ -117,26 +128,45 @@ def _texts(value: Any, path: YamlPath = ()) -> Iterator[tuple[YamlPath, str]]:
             yield from _texts(inner, (*path, at))
 
 
-def _placeholders(document: Document, file: str) -> list[Problem]:
+def _bad_texts(document: Document, file: str) -> list[Problem]:
+    """Texts that are not filled in, or that hold what a reader does not see or takes amiss.
+
+    Names that the items and the judge give are compared with these by the lint, and may hold
+    anything; of sentences but the title, the terminal and the pages write out what is odd.
+    """
     problems = []
     for path, text in _texts(document.data):
-        what = None
-        remedy = "write what you mean before looking at any result"
-        if path[:2] == ("protocol", "thinking"):
-            mark = opening_placeholder(text)  # <think> is meant
-        else:
-            mark = mark_in(text) if path[-1] in _GIVEN_NAMES else placeholder_in(text)
-        control = control_character(text) if path == ("title",) else None
-        if control is not None:
-            what, remedy = f"holds the control character {control}", "write visible characters"
-        elif mark is not None:
-            what = f"still holds the placeholder {mark}"
-        elif path[-1:] and path[-1] in _SENTENCES and not text.strip():
-            what = "is empty"
-        if what:
+        bad = _bad_text(path, text)
+        if bad is not None:
+            what, remedy = bad
             line, where = document.line_of(path), path_text(path)
             problems.append(Problem(what, file, line, where, _shown(text), remedy))
     return problems
+
+
+def _bad_text(path: YamlPath, text: str) -> tuple[str, str] | None:
+    """What is wrong with a text whatever the form says, and what would do."""
+    key = path[-1] if path else ""
+    if path == ("title",):
+        control, hidden = control_character(text), hidden_character(text)
+        if control is not None:
+            return f"holds the control character {control}", "write visible characters"
+        if hidden is not None:
+            return f"holds the invisible character {hidden}", "write visible characters"
+    foreign = foreign_character(text) if key in _OWN_NAMES else None
+    if foreign is not None:
+        return f"holds {foreign}, which no such name does", "type the name anew, in plain letters"
+    if path[:2] == ("protocol", "thinking"):
+        mark = opening_placeholder(text)  # <think> is meant
+    else:
+        mark = mark_in(text) if key in _GIVEN_NAMES else placeholder_in(text)
+    if mark is not None:
+        what = f"still holds the placeholder {mark}"
+        return what, "write what you mean before looking at any result"
+    if key in _SENTENCES and _NOTHING.fullmatch(text):
+        what = "says nothing" if text.strip() else "is empty"
+        return what, "write what you mean before looking at any result"
+    return None
 
 
 def _repeated_ids(document: Document, file: str) -> list[Problem]:

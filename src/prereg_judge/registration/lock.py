@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from prereg_judge.canon import canonical_json, sha256_bytes, sha256_file, sha256_value
 from prereg_judge.errors import IntegrityError, Problem
+from prereg_judge.words import ExposureLevel
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, 2)  # the first had neither rows, labels, exposure nor versions
 PACKAGE = Path(__file__).parents[1]
 
 InputRole = Literal["judge", "items.sentinel", "items.real", "model", "from_run"]
@@ -40,7 +42,8 @@ class Derived:
     """Hashes of what the inputs are turned into before the first call.
 
     `prompts` covers the text and the token ids of every prompt in plan order; `plan` the order
-    of the trials.
+    of the trials; `labels` what scoring needs of the items beside the replies: their ids, kinds,
+    strata and labels. Empty where a lock of the first form did not say.
     """
 
     meaning: str
@@ -52,11 +55,65 @@ class Derived:
     plan: str
     n_trials: int
     longest_prompt: int
+    labels: str = ""
+
+
+@dataclass(frozen=True)
+class Amends:
+    """What an amendment follows: the version before it, the hash of that one's lock, and why."""
+
+    version: int
+    lock: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One earlier use of the same inputs that the ledger knows of.
+
+    Attributes
+    ----------
+    id, what, at
+        Which registration; `run 2` or `probe`; when, by the ledger.
+    same
+        What it shared: `judge`, `model`, and item sets such as `items.sentinel`.
+    rows
+        How many rows of this registration it had judged; None where that can no longer be told.
+    verdicts
+        The words of its scorings by then, in order.
+    """
+
+    id: str
+    what: str
+    at: str
+    same: tuple[str, ...]
+    rows: int | None
+    verdicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LockedExposure:
+    """What had been seen at the moment of locking: in the registrant's words, and by the ledger.
+
+    `level` is the higher of what was stated and what the ledger knows.
+    """
+
+    stated: str
+    level: ExposureLevel
+    known: tuple[Seen, ...]
 
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock as written to `registrations/ID.lock.json`."""
+    """A lock as written to `registrations/ID.lock.json`, or `ID.vN.lock.json` for an amendment.
+
+    Attributes
+    ----------
+    rows
+        For each item set, short hashes of what the judge sees of each row, sorted.
+    served
+        What servers said of themselves; None for a model in files, and where none answered.
+    """
 
     id: str
     locked_at: str
@@ -64,6 +121,11 @@ class Lock:
     inputs: tuple[LockedInput, ...]
     derived: Derived
     tool: dict[str, str]
+    version: int = 1
+    amends: Amends | None = None
+    exposure: LockedExposure | None = None
+    rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    served: dict[str, Any] | None = None
     prereg_lock: int = FORMAT
 
     def to_bytes(self) -> bytes:
@@ -94,15 +156,28 @@ def parse_lock(raw: bytes, *, shown: str) -> Lock:
         data["registration"] = LockedRegistration(**data["registration"])
         data["inputs"] = tuple(LockedInput(**entry) for entry in data["inputs"])
         data["derived"] = Derived(**data["derived"])
+        if data.get("amends"):
+            data["amends"] = Amends(**data["amends"])
+        if data.get("exposure"):
+            data["exposure"] = _exposure(data["exposure"])
+        data["rows"] = {role: tuple(rows) for role, rows in data.get("rows", {}).items()}
         lock = Lock(**data)
-    except (ValueError, KeyError, TypeError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
         remedy = "restore the lock from git or a copy"
         raise IntegrityError(
             Problem("is not a lock: it was changed", shown, remedy=remedy)
         ) from exc
-    if lock.prereg_lock != FORMAT:
+    if lock.prereg_lock not in _READ:
         raise IntegrityError(Problem("was made by another version's form of lock", shown))
     return lock
+
+
+def _exposure(data: dict[str, Any]) -> LockedExposure:
+    known = tuple(
+        Seen(**{**seen, "same": tuple(seen["same"]), "verdicts": tuple(seen["verdicts"])})
+        for seen in data["known"]
+    )
+    return LockedExposure(data["stated"], data["level"], known)
 
 
 def changed(
@@ -116,7 +191,7 @@ def changed(
     problems = []
     for entry in entries:
         path = find(entry)
-        remedy = "restore the file; a change after the lock needs a registration of its own"
+        remedy = "restore the file; a change after the lock is an amendment, `prereg amend`"
         if not path.is_file():
             problems.append(Problem("the locked file is missing", entry.name, remedy=remedy))
         elif path.stat().st_size != entry.n_bytes or sha256_file(path) != entry.sha256:

@@ -6,7 +6,7 @@ import re
 from typing import NoReturn
 
 from prereg_judge.errors import Problem, UsageError
-from prereg_judge.strict_yaml import MAX_INT
+from prereg_judge.strict_yaml import MAX_INT, read_float
 
 NAME = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 _DOTS = re.compile(r"\.\.(?!\.)")  # 0...5 could mean two things
@@ -58,11 +58,15 @@ class Scanner:
         if match is None:
             self.fail("expected a number")
         text = match.group()
-        value: int | float = int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else float(text)
-        if abs(value) > MAX_INT:
+        whole = re.fullmatch(r"[-+]?[0-9]+", text) is not None
+        value, why_not = (int(text), None) if whole else read_float(text)
+        if why_not is None and abs(value) > MAX_INT:
+            why_not = "the number is 2**53 or more"
+        if why_not is not None:
             self.at = start
-            self.fail("the number is beyond 2**53")
-        return value
+            self.fail(why_not)
+        number: int | float = value
+        return number
 
     def limits(self) -> list[int | float]:
         """Take two limits, as in `58..68`."""

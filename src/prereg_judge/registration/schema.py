@@ -7,6 +7,7 @@ Nothing that can change a number has a default: a key that may be left out chang
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -47,7 +48,7 @@ from prereg_judge.registration.schema_claims import (
 from prereg_judge.registration.schema_model import LocalModel, Model
 from prereg_judge.registration.schema_protocol import Executor, Protocol
 from prereg_judge.study.metric import MetricRef
-from prereg_judge.words import Missing
+from prereg_judge.words import ExposureLevel, Missing
 
 CLAIM_SECTIONS = ("bands", "predictions", "refuters", "stop", "decisions")
 
@@ -83,9 +84,53 @@ class Items(Strict):
 
 
 class Exposure(Strict):
-    """What had been seen before this was written."""
+    """What had been seen before this was written; the lock adds what the ledger knows."""
 
     seen: Annotated[Text, Field(description="What had already been run or seen of these inputs.")]
+    level: Annotated[
+        ExposureLevel | None,
+        Field(
+            description="How much had been seen, where it is more than the ledger knows: `none`; "
+            "`partly` = the judge or the model, on other items; `items` = some of the items, by "
+            "another judge or model; `full` = some of the items, by this judge and this model."
+        ),
+    ] = None
+
+
+class SampleSize(Strict):
+    """Why so many items and passes, and what was wanted of them."""
+
+    why: Annotated[Text, Field(description="Why this number of items and passes, in words.")]
+    width: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            description="Wanted width of the interval of the primary claim's metric; the lock says "
+            "how many rows that takes.",
+        ),
+    ] = None
+    power: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            lt=1,
+            description="Wanted chance that the primary claim holds if its `expected` is true; the "
+            "lock says how many rows that takes.",
+        ),
+    ] = None
+
+
+def _a_date(value: str) -> str:
+    try:
+        fits = date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        fits = False
+    if not fits:
+        raise wrong("is not a date", 'write year, month, day, in quotes, as "2027-01-31"')
+    return value
+
+
+Due = Annotated[str, AfterValidator(_a_date)]
 
 
 class Registration(Strict):
@@ -140,7 +185,18 @@ class Registration(Strict):
     decisions: Annotated[
         tuple[DecisionModel, ...], ListOf, Field(description='Registered "if X then do Y".')
     ] = ()
+    primary: Annotated[
+        Slug | None,
+        Field(description="Id of the one band or prediction that the question is about."),
+    ] = None
+    sample_size: Annotated[
+        SampleSize | None, Field(description="Why so many items and passes.")
+    ] = None
     exposure: Annotated[Exposure, Field(description="What had been seen before.")]
+    due: Annotated[
+        Due | None,
+        Field(description="Day (UTC) by whose end a result is due; `status` shows what is late."),
+    ] = None
     notes: Annotated[
         str | None, Field(description="Anything else a reader should know; changes nothing.")
     ] = None
@@ -206,6 +262,28 @@ class Registration(Strict):
                     at=("protocol", "arms"),
                 )
         return self
+
+    @model_validator(mode="after")
+    def _primary_fits(self) -> Self:
+        ids = self.expectations
+        if self.primary is not None and self.primary not in ids:
+            raise wrong(
+                "is the id of no band or prediction",
+                f"write one of {', '.join(ids)}" if ids else "register a band or a prediction",
+                at=("primary",),
+            )
+        return self
+
+    @property
+    def expectations(self) -> tuple[str, ...]:
+        """Ids of the bands and predictions, in the order of the file."""
+        return (*(b.id for b in self.bands), *(p.id for p in self.predictions))
+
+    @property
+    def primary_claim(self) -> str | None:
+        """The claim that the question is about: the one named, or the only one there is."""
+        only = self.expectations[0] if len(self.expectations) == 1 else None
+        return self.primary or only
 
     @model_validator(mode="after")
     def _ids_once(self) -> Self:

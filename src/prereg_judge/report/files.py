@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from prereg_judge.canon import sha256_value
 from prereg_judge.study.expected import METHOD, AgreementCurve
 from prereg_judge.study.metric import Metric
 from prereg_judge.study.rows import Disagreement, TransitionTable
@@ -50,6 +51,10 @@ class Result:
         Where two settings are compared: each in words, in the order of the passes.
     curves
         The agreement to be expected over temperatures, where the run gives it.
+    primary
+        Id of the claim that the question is about.
+    post_hoc
+        What later versions of the registration make of the run; none decides.
     """
 
     id: str
@@ -66,6 +71,22 @@ class Result:
     provenance: Mapping[str, Any]
     arms: tuple[str, ...] = ()
     curves: tuple[AgreementCurve, ...] = ()
+    primary: str | None = None
+    post_hoc: tuple[PostHocLine, ...] = ()
+
+
+@dataclass(frozen=True)
+class PostHocLine:
+    """A version of the registration that was locked after the run began, applied to it.
+
+    `verdict` is None, and `why_not` says why, where it cannot be.
+    """
+
+    version: int
+    locked_at: str
+    reason: str
+    verdict: Verdict | None
+    why_not: str | None
 
 
 @dataclass(frozen=True)
@@ -107,6 +128,18 @@ def _claim_json(outcome: ClaimOutcome) -> dict[str, Any]:
     }
 
 
+def _post_hoc_json(line: PostHocLine) -> dict[str, Any]:
+    verdict = line.verdict
+    return {
+        "version": line.version,
+        "locked_at": line.locked_at,
+        "reason": line.reason,
+        "verdict": None if verdict is None else verdict.word,
+        "claims": [] if verdict is None else [_claim_json(o) for o in verdict.outcomes],
+        "not_applied": line.why_not,
+    }
+
+
 def _curve_json(curve: AgreementCurve) -> dict[str, Any]:
     return {**asdict(curve), "method": METHOD, "points": [asdict(p) for p in curve.points]}
 
@@ -124,6 +157,7 @@ def score_json(result: Result) -> dict[str, Any]:
         "verdict": verdict.word,
         "exit_code": verdict.exit_code,
         "reasons": list(verdict.reasons),
+        "primary": result.primary,
         "claims": [_claim_json(outcome) for outcome in verdict.outcomes],
         "metrics": [metric_json(metric) for metric in result.summary],
         "transitions": [
@@ -140,8 +174,34 @@ def score_json(result: Result) -> dict[str, Any]:
         "expected_agreement": [_curve_json(curve) for curve in result.curves],
         "facts": dict(result.facts),
         "notes": list(result.notes),
+        "post_hoc": [_post_hoc_json(line) for line in result.post_hoc],
         "provenance": dict(result.provenance),
     }
+
+
+_CORE = (
+    *("id", "study", "run", "verdict", "reasons", "claims", "metrics", "transitions", "arms"),
+    "expected_agreement",
+)
+
+
+def result_sha256(result: Result) -> str:
+    """Hash of the numbers and outcomes of a result, without what stands around them.
+
+    Numbers are taken to ten digits: libraries of another version may differ in the last ones.
+    """
+    value = score_json(result)
+    return sha256_value("result", _rounded({name: value[name] for name in _CORE}))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.10g}")
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(v) for v in value]
+    return value
 
 
 def disagreement_json(line: DisagreementLine) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from prereg_judge.report.files import Result, RunLine
+from prereg_judge.report.files import PostHocLine, Result, RunLine
 from prereg_judge.report.numbers import number, observed
 from prereg_judge.study.expected import AgreementCurve
 from prereg_judge.study.metric import Metric
@@ -42,9 +42,11 @@ def outcome_text(word: str) -> Text:
     return Text(word, style=style)
 
 
-def claims_table(outcomes: Sequence[ClaimOutcome]) -> Table:
-    """Claim by claim: what was registered, what was observed, the outcome."""
-    table = Table(title="Claims", title_justify="left", title_style="bold", expand=False)
+def claims_table(
+    outcomes: Sequence[ClaimOutcome], *, primary: str | None = None, title: str = "Claims"
+) -> Table:
+    """Claim by claim: what was registered, what was observed, the outcome; the primary marked."""
+    table = Table(title=title, title_justify="left", title_style="bold", expand=False)
     table.add_column("claim")
     table.add_column("registered", ratio=2, overflow="fold")
     table.add_column("observed", ratio=2, overflow="fold")
@@ -53,8 +55,9 @@ def claims_table(outcomes: Sequence[ClaimOutcome]) -> Table:
         seen = "\n".join(observed(m) for m in outcome.metrics)
         if outcome.note and not (outcome.outcome == "undefined" and outcome.metrics):
             seen += ("\n" if seen else "") + outcome.note
+        marked = outcome.id == primary and len(outcomes) > 1
         table.add_row(
-            f"{outcome.kind}\n{escape(outcome.id)}",
+            f"{outcome.kind}\n{escape(outcome.id)}" + ("\nprimary" if marked else ""),
             escape(outcome.registered),
             escape(seen),
             outcome_text(outcome.outcome),
@@ -140,6 +143,19 @@ def verdict_text(verdict: Verdict, run: int, runs: Sequence[RunLine]) -> Text:
     return text
 
 
+def post_hoc_parts(line: PostHocLine) -> list[RenderableType]:
+    """A version locked after the run began: its claims, and the word that it would give."""
+    head = f"POST HOC: version {line.version}, locked {line.locked_at}, after this run began"
+    head += f" ({line.reason})"
+    if line.verdict is None:
+        return [Text(visible(f"{head} is not applied: {line.why_not}"), style="dim")]
+    word = Text(visible(f"{head} would give ")) + Text(line.verdict.word, style="bold")
+    return [
+        word + Text("; it does not decide."),
+        claims_table(line.verdict.outcomes, title=f"Claims of version {line.version}, post hoc"),
+    ]
+
+
 _SHOWN_BY_GROUP = {"agreement.rate", "expected_agreement.rate", "fidelity.rate"}
 _SHOWN_CALLS = {"calls.count", "calls.seconds.median", "calls.hangs", "calls.crashes"}
 _SHOWN_CALLS |= {"calls.runaways", "calls.caps", "calls.thinking_caps", "calls.unscored"}
@@ -187,7 +203,8 @@ def render(result: Result, *, everything: bool = False) -> RenderableType:
         metrics_table(metrics),
         *(transition_table(t, arms=result.arms) for t in result.tables),
         *(curve_table(c) for c in result.curves),
-        claims_table(result.verdict.outcomes),
+        claims_table(result.verdict.outcomes, primary=result.primary),
+        *(part for line in result.post_hoc for part in post_hoc_parts(line)),
         *(Text(f"Note: {visible(note)}") for note in result.notes),
         verdict_text(result.verdict, result.run, result.runs),
     ]

@@ -1,0 +1,1 @@
+"""`prereg verify`: everything re-derived from bytes; proved, not proved, violated."""

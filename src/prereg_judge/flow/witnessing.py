@@ -1,0 +1,177 @@
+"""Putting the ledger before witnesses: a time-stamp authority, OpenTimestamps, a git commit.
+
+What is stamped is the hash of the ledger's last line, which stands for all lines before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from prereg_judge.canon import sha256_bytes
+from prereg_judge.chain import write_synced
+from prereg_judge.errors import IntegrityError, Problem, UsageError
+from prereg_judge.flow.locked import ledger_of
+from prereg_judge.ledger.git_commit import Committed, NotCommitted, commit_files
+from prereg_judge.ledger.ots import ots_stamp, ots_upgrade, read_ots
+from prereg_judge.ledger.rfc3161 import read_token, request_token, verify_token
+from prereg_judge.workspace import Workspace
+
+StampKind = Literal["rfc3161", "opentimestamps"]
+
+STAMP_TIMEOUT_S = 30.0
+_SUFFIX: dict[StampKind, str] = {"rfc3161": "tsr", "opentimestamps": "ots"}
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """A stamp that was made.
+
+    `of` is the hash of the ledger line that it is for, `line` that line's number; `time` is what
+    an authority's token says, None where nothing says a time yet.
+    """
+
+    kind: StampKind
+    path: Path
+    of: str
+    line: int
+    by: str
+    time: str | None
+
+
+@dataclass(frozen=True)
+class StampFile:
+    """A stamp that lies in the workspace: its kind, its bytes and the line that its name gives."""
+
+    kind: StampKind
+    path: Path
+    line: int
+    raw: bytes
+
+
+def stamp_rfc3161(
+    workspace: Workspace,
+    url: str,
+    *,
+    roots: Sequence[bytes] = (),
+    timeout_s: float = STAMP_TIMEOUT_S,
+) -> Stamped:
+    """Have a time-stamp authority (RFC 3161) stamp the ledger as it is now.
+
+    Where `roots` are given, the token is verified before it is kept.
+
+    Raises
+    ------
+    UsageError
+        If there is nothing in the ledger yet.
+    InputError
+        If the authority cannot be reached or answers something else.
+    IntegrityError
+        If its token does not hold under the roots.
+    """
+    head, line = _tip(workspace)
+    raw = request_token(url, head, timeout_s=timeout_s)
+    token = verify_token(raw, head, roots=roots) if roots else read_token(raw)
+    return _keep(workspace, "rfc3161", raw, head=head, line=line, by=url, time=token.time)
+
+
+def stamp_ots(
+    workspace: Workspace,
+    calendars: Sequence[str],
+    *,
+    timeout_s: float = STAMP_TIMEOUT_S,
+    tell: Callable[[Problem], None] | None = None,
+) -> Stamped:
+    """Submit the ledger as it is now to OpenTimestamps calendars; the stamp is pending at first.
+
+    Raises
+    ------
+    UsageError
+        If there is nothing in the ledger yet, or the extra `ots` is not installed.
+    InputError
+        If no calendar answers.
+    """
+    head, line = _tip(workspace)
+    raw = ots_stamp(head, calendars=calendars, timeout_s=timeout_s, tell=tell)
+    by = ", ".join(calendars)
+    return _keep(workspace, "opentimestamps", raw, head=head, line=line, by=by, time=None)
+
+
+def upgrade_ots(
+    workspace: Workspace,
+    calendars: Sequence[str] = (),
+    *,
+    timeout_s: float = STAMP_TIMEOUT_S,
+    tell: Callable[[Problem], None] | None = None,
+) -> list[Stamped]:
+    """Ask the calendars of every pending stamp for what they promised; new files for what came."""
+    heads = ledger_of(workspace).chain().heads
+    made = []
+    files = [f for f in stamp_files(workspace) if f.kind == "opentimestamps"]
+    latest = {f.line: f for f in files}  # in the order of their names: the last upgrade
+    for file in latest.values():
+        if not file.line < len(heads):
+            raise IntegrityError(Problem("is for a line that is gone", workspace.shown(file.path)))
+        head = heads[file.line]
+        if read_ots(file.raw, head, shown=workspace.shown(file.path)).complete:
+            continue
+        raw = ots_upgrade(file.raw, head, calendars=calendars, timeout_s=timeout_s, tell=tell)
+        if raw != file.raw:
+            kept = _keep(
+                workspace, "opentimestamps", raw, head=head, line=file.line, by="", time=None
+            )
+            made.append(kept)
+    return made
+
+
+def stamp_files(workspace: Workspace) -> list[StampFile]:
+    """Every stamp in the workspace, by line and then by the order in which they were made."""
+    found = []
+    for path in sorted(workspace.stamps.glob("*")) if workspace.stamps.is_dir() else []:
+        number, _, rest = path.name.partition("-")
+        kind = next((k for k, suffix in _SUFFIX.items() if rest.endswith(f".{suffix}")), None)
+        if kind is not None and number.isdigit():
+            found.append(StampFile(kind, path, int(number), path.read_bytes()))
+    return found
+
+
+def _tip(workspace: Workspace) -> tuple[str, int]:
+    chain = ledger_of(workspace).chain()
+    if not chain.lines:
+        what = "there is nothing to stamp yet"
+        raise UsageError(Problem(what, workspace.shown(workspace.ledger), remedy="lock first"))
+    return chain.head, len(chain.lines)
+
+
+def _keep(
+    workspace: Workspace,
+    kind: StampKind,
+    raw: bytes,
+    *,
+    head: str,
+    line: int,
+    by: str,
+    time: str | None,
+) -> Stamped:
+    """Write the stamp beside the ledger, then the event that names it."""
+    order = len(list(workspace.stamps.glob("*"))) + 1 if workspace.stamps.is_dir() else 1
+    path = workspace.stamps / f"{line:06d}-{order:03d}-{kind}.{_SUFFIX[kind]}"
+    write_synced(path, raw)
+    values: dict[str, Any] = {"kind": kind, "of": head, "line": line, "file": path.name}
+    values |= {"sha256": sha256_bytes(raw), "by": by, "time": time}
+    ledger_of(workspace).append("stamped", ident="", **values)
+    return Stamped(kind, path, head, line, by, time)
+
+
+def commit_witness(
+    workspace: Workspace, files: Sequence[Path], *, message: str
+) -> Committed | NotCommitted:
+    """Commit these files, and the ledger with its tip and its stamps, and nothing else."""
+    ledger = ledger_of(workspace)
+    with ledger.held():  # ledger and tip as they belong together
+        standing = [ledger.path, ledger.tip_path]
+        standing += [f.path for f in stamp_files(workspace)]
+        every = dict.fromkeys([*files, *(p for p in standing if p.is_file())])
+        return commit_files(workspace.root, list(every), message=message)

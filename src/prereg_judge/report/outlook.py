@@ -1,0 +1,65 @@
+"""What the claims are worth before the first call, as a table for a terminal.
+
+Takes the plain rows of `flow.outlook`; computes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from prereg_judge.report.terminal import visible
+
+ASSUMPTION = (
+    "Chances are exact binomial: rows independent of each other, each with the same chance. Where "
+    "rows differ in their chances and the mean stays, the count spreads less than this, because "
+    "p(1 - p) summed over the rows is largest where all are alike; rows that go together, such as "
+    "near copies, spread it more. Every trial is taken to have a verdict."
+)
+
+
+def expectation_table(rows: list[dict[str, Any]]) -> RenderableType:
+    """Each claim with n, what is expected, the chance of each outcome and the interval to come.
+
+    Below it what the chances assume, the rows needed where the registration asks, and warnings.
+
+    Parameters
+    ----------
+    rows
+        As `flow.outlook` gives them; without a row the table is empty.
+    """
+    table = Table(title="Before the first call", title_justify="left", title_style="bold")
+    table.add_column("claim", overflow="fold", max_width=18)
+    table.add_column("registered", overflow="fold")
+    for name, width in (("n", 8), ("expected", 10), ("chance of each outcome", 17)):
+        table.add_column(name, overflow="fold", max_width=width)
+    table.add_column("Wilson 95% interval there", overflow="fold", max_width=17)
+    for row in rows:
+        table.add_row(*map(escape, _cells(row)))
+    parts: list[RenderableType] = [table]
+    if any(row["chance"] is not None for row in rows):
+        parts.append(Text(ASSUMPTION, style="dim"))
+    for row in rows:
+        texts = row.get("sample_size", {}).get("texts", [])
+        parts += [Text(visible(f"Sample size: {text}")) for text in texts]
+    for row in rows:
+        parts += [Text(visible(f"Warning: {row['id']}: {text}.")) for text in row["warnings"]]
+    return Group(*parts)
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """A row's texts; each outcome on a line of its own, so that metric names stay whole."""
+    n = "?" if row["n"] is None else str(row["n"])
+    if row["can_count"] != row["n"]:
+        n += f"\n({row['can_count']} can count)"
+    chance = row["chance_text"]
+    if row["chances"] is not None:
+        chance = chance.replace(", ", "\n")
+    interval = row["interval_text"].replace(" at ", "\nat ")
+    if row["width"] is not None:
+        interval += f"\n{row['width']:.3g} wide"
+    return row["id"], row["registered"], n, row["expected_text"], chance, interval

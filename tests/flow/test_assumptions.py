@@ -1,0 +1,134 @@
+"""What may be assumed in a rehearsal: one grammar, a closed list, ranges, every error at once."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from prereg_judge.errors import UsageError
+from prereg_judge.flow.assumptions import (
+    RowAssumptions,
+    instead,
+    read_assumptions,
+    split_assumptions,
+)
+from prereg_judge.flow.prepare import Inputs, read_inputs
+from prereg_judge.workspace import Workspace
+from support import make_workspace, new, small_items, write_items
+
+SEEDED = "seeded,seed=7,temperature=1,top_k=0,top_p=1,min_p=0"
+CUT = "sampled,temperature=1,top_k=0,top_p=0.9,min_p=0"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Drafts alike but for their protocol: `x` as usual, and others."""
+    root = make_workspace(tmp_path_factory.mktemp("assumed") / "w", n=4)
+    write_items(root / "data/real.jsonl", small_items(3, label=None))
+    drafts: dict[str, dict[str, str | list[str] | None]] = {
+        "x": {"real": "data/real.jsonl"},
+        "seeded": {"decoding": SEEDED},
+        "once": {"passes": "1", "band": "calls.count=0..4", "predict": None},
+        "chosen": {"path": "choice", "decoding": CUT},
+    }
+    for ident, changed in drafts.items():
+        done = new(root, ident, **changed)
+        assert done.code == 0, done.err
+    return root
+
+
+def inputs(root: Path, ident: str = "x") -> Inputs:
+    """A registration's inputs."""
+    return read_inputs(Workspace(root), ident)
+
+
+def test_commas_and_repetitions_are_alike() -> None:
+    """One option with commas says what several options say; a verdict may hold a comma."""
+    together = split_assumptions(["agreement=0.8, hang = 0.1,lean=A, B:0.2"], option="--assume")
+    apart = split_assumptions(["agreement=0.8", "hang=0.1", "lean=A, B:0.2"], option="--assume")
+    assert together == apart == {"agreement": "0.8", "hang": "0.1", "lean": "A, B:0.2"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["agreement"], ["is no assumption", "'agreement'"]),
+        (["agreement="], ["is no assumption"]),
+        (["agreemant=0.8", "speed=2"], ["'agreemant'", "'speed'", "hang"]),
+        (["sentinel.hang=0.1"], ["is not known", "'sentinel.hang'"]),
+        (["other.agreement=0.8"], ["is not known", "'other.agreement'"]),
+        (["hang=0.1", "hang=0.2"], ["is stated twice"]),
+    ],
+)
+def test_what_is_no_assumption(texts: list[str], words: list[str]) -> None:
+    """Each text that cannot be read is named, all of them at once."""
+    with pytest.raises(UsageError) as caught:
+        split_assumptions(texts, option="--assume")
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ident", "text", "words"),
+    [
+        (
+            "x",
+            "hang=0.1",
+            ["agreement of the sentinel rows is not stated", "agreement of the real"],
+        ),
+        ("x", "sentinel.agreement=0.8", ["agreement of the real rows is not stated"]),
+        ("x", "agreement=0.4", ["agreement", "0.4", "from 0.5 to 1"]),
+        ("x", "agreement=1.1", ["from 0.5 to 1"]),
+        ("x", "agreement=nan", ["is no such chance"]),
+        ("x", "agreement=much", ["is no such chance", "much"]),
+        ("x", "agreement=0.8,hang=-0.1,crash=2", ["hang", "-0.1", "crash"]),
+        ("x", "agreement=0.8,hang=0.6,crash=0.6", ["are 1.2 together"]),
+        ("x", "agreement=0.8,lean=MAYBE:0.1", ["is no verdict with a chance", "YES, NO"]),
+        ("x", "agreement=0.8,lean=YES:2", ["is no verdict with a chance"]),
+        ("x", "agreement=0.8,lean=YES", ["is no verdict with a chance"]),
+        ("x", "agreement=0.8,real.accuracy=0.8", ["real.accuracy", "no row has a label"]),
+        ("x", "agreement=0.8,position=0.1", ["position", "both orders", "orders: [ab]"]),
+        ("once", "agreement=0.8,repeat=0.1", ["there is one pass"]),
+        ("once", "agreement=0.8,real.accuracy=0.1", ["no such items are registered"]),
+        ("seeded", "agreement=0.8,repeat=0.1", ["decoding repeats itself anyway"]),
+        ("chosen", "agreement=0.7,unreadable=0.1", ["none is unreadable"]),
+        ("chosen", "agreement=0.95", ["cannot agree so under the registered truncation"]),
+    ],
+)
+def test_what_cannot_be_assumed(root: Path, ident: str, text: str, words: list[str]) -> None:
+    """A value out of range, or a key that means nothing here, is refused with what would do."""
+    stated = split_assumptions([text], option="--assume")
+    with pytest.raises(UsageError) as caught:
+        read_assumptions(stated, inputs(root, ident))
+    for word in words:
+        assert word in str(caught.value)
+    assert str(caught.value).count("is no such chance") <= 2  # said once for both sets
+
+
+def test_a_set_of_its_own_goes_before(root: Path) -> None:
+    """`sentinel.KEY` speaks of the sentinels and KEY of the rest; what is not stated is listed."""
+    stated = {"agreement": "0.8", "sentinel.agreement": "0.9", "sentinel.lean": "YES:0.1"}
+    found = read_assumptions(stated, inputs(root))
+    assert (found.rows["sentinel"].agreement, found.rows["real"].agreement) == (0.9, 0.8)
+    assert (found.rows["sentinel"].lean, found.rows["real"].lean) == (("YES", 0.1), None)
+    told = {text.partition(" ")[0] for text in found.unstated}
+    assert told == {"accuracy", "real.lean", "repeat", "hang", "crash", "unreadable"}
+
+
+def test_the_second_scenario_takes_the_place_of_the_first() -> None:
+    """A key without a set replaces those with one, and leaves every other as it was."""
+    first = {"agreement": "0.8", "sentinel.agreement": "0.9", "hang": "0.1"}
+    assert instead(first, {"agreement": "0.7"}) == {"hang": "0.1", "agreement": "0.7"}
+    assert instead(first, {"sentinel.agreement": "0.7"}) == {**first, "sentinel.agreement": "0.7"}
+
+
+def test_a_lean_is_a_mixture() -> None:
+    """A lean of 0.2 gives its verdict a fifth, and the row's own chances the rest."""
+    row = RowAssumptions(0.625, None, ("B", 0.2), 0.0)  # leading chance of two: 0.75
+    assert row.chances(0, ["A", "B"]) == pytest.approx((0.6, 0.4))
+    assert row.chances(1, ["A", "B"]) == pytest.approx((0.2, 0.8))
+    low, high = row.alike(["A", "B"])
+    assert math.isclose(low, 0.6**2 + 0.4**2)
+    assert math.isclose(high, 0.2**2 + 0.8**2)
