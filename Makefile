@@ -41,7 +41,7 @@ demo: setup
 	@PREREG=$(BIN)/prereg bash tools/demo.sh $(DEMO)
 
 test: setup
-	$(BIN)/python -m pytest --durations=20
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=20
 
 lint: setup
 	$(BIN)/ruff check .

@@ -71,6 +71,8 @@ def iter_chain(
     """
     if not path.exists():
         return
+    if not path.is_file():  # a pipe would be waited for
+        raise IntegrityError(Problem("is not a file", file=shown or str(path)))
     head = GENESIS
     with path.open("rb") as stream:
         for number, body in enumerate(stream, start=1):

@@ -54,7 +54,7 @@ def test_without_a_result_it_is_overdue_after_its_day(late: Path) -> None:
     assert (standing(late)["due"], standing(late)["overdue"]) == (YESTERDAY, True)
     told = " ".join(prereg("status", root=late).out.split())
     assert "OVERDUE" in told
-    assert f"Due by the end of {YESTERDAY}: OVERDUE" in prereg("show", "x", root=late).out
+    assert f"Due by the end of {YESTERDAY} OVERDUE" in prereg("show", "x", root=late).out
     assert standing(late)["state"] == "locked"
 
 
@@ -96,7 +96,7 @@ def test_before_its_day_nothing_is_late(tmp_path: Path) -> None:
 
 
 def test_an_amendment_can_move_the_day_in_sight_of_all(late: Path) -> None:
-    """The version in force counts; the first one's day stays in its file."""
+    """A day that had passed when it was moved stays late, and both days are named."""
     assert prereg("amend", "x", "--reason", "the machine broke", root=late).code == 0
     path = late / "registrations/x.v2.yaml"
     text = path.read_text(encoding="utf-8")
@@ -104,7 +104,9 @@ def test_an_amendment_can_move_the_day_in_sight_of_all(late: Path) -> None:
     path.write_text(text.replace(YESTERDAY, LATER), encoding="utf-8")
     assert standing(late)["overdue"]  # not locked yet
     assert prereg("amend", "x", "--reason", "the machine broke", root=late).code == 0
-    assert (standing(late)["due"], standing(late)["overdue"]) == (LATER, False)
+    assert (standing(late)["due"], standing(late)["overdue"]) == (LATER, True)
+    moved = f"{LATER} OVERDUE (was {YESTERDAY}, moved after it had passed)"
+    assert moved in " ".join(prereg("show", "x", root=late).out.split())
     assert YESTERDAY in (late / "registrations/x.yaml").read_text(encoding="utf-8")
 
 

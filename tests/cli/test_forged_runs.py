@@ -115,7 +115,7 @@ def test_a_second_ending_of_a_run_is_found(root: Path) -> None:
 
 
 def test_the_tail_of_the_ledger_carries_the_run(root: Path) -> None:
-    """An earlier line dated anew, the ledger no longer holds those that record and manifest name."""
+    """An earlier line dated anew, the ledger has other lines than record and manifest name."""
     rechain(
         root / "registrations/ledger.jsonl",
         lambda lines: [

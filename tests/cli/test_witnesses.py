@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_a_stamp_between_lock_and_run_proves_that_the_bands_came_first(
     found = prereg("verify", "x", *ca, "--require", "witness=rfc3161", "--json", root=root)
     assert found.code == 0, found.out
     said = [f["what"] for f in found.json["proved"] if f["about"] == "x"]
-    assert any("before the first line of run 1 was written" in what for what in said)
+    assert any("before any line of run 1's record was written" in what for what in said)
     # Without the root a token proves nothing.
     bare = prereg("verify", "x", "--require", "witness=rfc3161", root=root)
     assert bare.code == 5
@@ -131,7 +132,7 @@ def test_an_authority_that_fails_costs_no_lock(tmp_path: Path) -> None:
     root = make_workspace(tmp_path / "w")
     assert new(root, "x").code == 0
     done = prereg("lock", "x", "--stamp", "http://127.0.0.1:9/", root=root)
-    assert done.code == 0
+    assert done.code == 2  # what follows in a script must not go on
     assert "NOT stamped" in done.err
     assert "prereg stamp --tsa http://127.0.0.1:9/" in done.err
     assert prereg("show", "x", "--json", root=root).json["state"] == "locked"
@@ -171,7 +172,9 @@ def test_verify_wants_to_know_what(tmp_path: Path) -> None:
     root = make_workspace(tmp_path / "w")
     locked(root, "x")
     assert prereg("verify", root=root).code == 2
-    assert prereg("verify", "x", "--all", root=root).code == 2
+    assert "both a name and --all" in prereg("verify", "x", "--all", root=root).err
+    gone = prereg("verify", "x", "--clone", str(tmp_path / "nowhere"), root=root)
+    assert (gone.code, "--clone" in gone.err) == (2, True)
     assert "there are: x" in prereg("verify", "y", root=root).err.lower()
     done = prereg("verify", "x", "--require", "witness=notary", root=root)
     assert done.code == 2
@@ -202,3 +205,73 @@ def test_amendments_and_withdrawals_are_committed_and_verified(
     said = json.dumps(found.json["proved"])
     assert "x version 2" in said
     assert "it was withdrawn at" in said
+
+
+def test_lines_that_no_commit_holds_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs and scores after the last commit could be cut; `stamp --git` commits the ledger."""
+    isolate(monkeypatch, tmp_path)
+    root = make_workspace(tmp_path / "w")
+    repo = Repo.new(root)
+    locked(root, "x")
+    run_scripted(root, "x", lambda *_: NO)
+    prereg("score", "x", root=root)
+    done = prereg("verify", "x", root=root)
+    assert done.code == 0
+    assert "that lines 2 to 4 stay: no commit and no trusted stamp holds them" in done.out
+    assert prereg("stamp", "--git", root=root).code == 0
+    assert len(repo.git("rev-list", "HEAD").split()) == 2
+    assert "stay: no commit" not in prereg("verify", "x", root=root).out
+
+
+def test_verifying_runs_no_command_of_a_repository_s_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of somebody else's making may name commands to fetch objects with: none is run."""
+    isolate(monkeypatch, tmp_path)
+    root = make_workspace(tmp_path / "w")
+    repo = Repo.new(root)
+    locked(root, "x")
+    trap = tmp_path / "trapped"
+    for name, value in {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": "/nowhere",
+        "remote.origin.uploadpack": f"touch {trap};false",
+        "core.fsmonitor": f"touch {trap}",
+    }.items():
+        repo.git("config", name, value)
+    (root / ".git/refs/heads/zz").write_text("1" * 40 + "\n", encoding="utf-8")
+    done = prereg("verify", "x", root=root)
+    assert not trap.exists()
+    assert done.code == 5  # a history that cannot be read is no innocent thing
+    assert "the git repository here cannot be read" in done.out
+
+
+def test_a_reason_cannot_write_lines_of_ours(tmp_path: Path) -> None:
+    """Line breaks and turned text in a reason are refused, and shown as escapes where forged."""
+    root = make_workspace(tmp_path / "w")
+    locked(root, "x")
+    for reason in ("done\n  - x: locked long ago", "\u202edone"):
+        assert prereg("withdraw", "x", "--reason", reason, root=root).code == 2
+    assert prereg("show", "x", "--json", root=root).json["withdrawn"] is None
+
+
+def test_pipes_in_the_place_of_files_are_violations(tmp_path: Path) -> None:
+    """What is no file is not waited for."""
+    root = make_workspace(tmp_path / "w")
+    locked(root, "x")
+    for name in ("ledger.jsonl", "ledger.tip"):
+        path = root / "registrations" / name
+        raw = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        done = prereg("verify", "x", root=root)
+        assert (done.code, "is not a file" in done.out) == (5, True)
+        path.unlink()
+        path.write_bytes(raw)
+    (root / "registrations/stamps").mkdir()
+    os.mkfifo(root / "registrations/stamps/000001-001-rfc3161.tsr")
+    assert prereg("verify", "x", root=root).code == 5

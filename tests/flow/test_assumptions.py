@@ -16,7 +16,7 @@ from prereg_judge.flow.assumptions import (
 )
 from prereg_judge.flow.prepare import Inputs, read_inputs
 from prereg_judge.workspace import Workspace
-from support import make_workspace, new, small_items, write_items
+from support import JUDGE, make_workspace, new, small_items, write_items
 
 SEEDED = "seeded,seed=7,temperature=1,top_k=0,top_p=1,min_p=0"
 CUT = "sampled,temperature=1,top_k=0,top_p=0.9,min_p=0"
@@ -32,7 +32,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "seeded": {"decoding": SEEDED},
         "once": {"passes": "1", "band": "calls.count=0..4", "predict": None},
         "chosen": {"path": "choice", "decoding": CUT},
+        "three": {"judge": "judge/three.yaml", "band": "calls.count=0..8", "predict": None},
     }
+    three = JUDGE.replace('["YES", "NO"]', '["YES", "NO", "MAYBE"]')
+    (root / "judge/three.yaml").write_text(three, encoding="utf-8")
     for ident, changed in drafts.items():
         done = new(root, ident, **changed)
         assert done.code == 0, done.err
@@ -81,6 +84,7 @@ def test_what_is_no_assumption(texts: list[str], words: list[str]) -> None:
         ("x", "sentinel.agreement=0.8", ["agreement of the real rows is not stated"]),
         ("x", "agreement=0.4", ["agreement", "0.4", "from 0.5 to 1"]),
         ("x", "agreement=1.1", ["from 0.5 to 1"]),
+        ("three", "agreement=0.3333", ["0.3333", "from 0.3334 to 1", "1 in 3 verdicts"]),
         ("x", "agreement=nan", ["is no such chance"]),
         ("x", "agreement=much", ["is no such chance", "much"]),
         ("x", "agreement=0.8,hang=-0.1,crash=2", ["hang", "-0.1", "crash"]),
@@ -105,6 +109,12 @@ def test_what_cannot_be_assumed(root: Path, ident: str, text: str, words: list[s
     for word in words:
         assert word in str(caught.value)
     assert str(caught.value).count("is no such chance") <= 2  # said once for both sets
+
+
+def test_the_least_number_that_is_named_is_accepted(root: Path) -> None:
+    """What the refusal names for three verdicts is itself no refusal."""
+    found = read_assumptions({"agreement": "0.3334"}, inputs(root, "three"))
+    assert found.rows["sentinel"].agreement == 0.3334
 
 
 def test_a_set_of_its_own_goes_before(root: Path) -> None:

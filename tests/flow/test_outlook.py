@@ -5,97 +5,24 @@ Registrations are read from files as `prereg check` reads them; the model is not
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from scipy.stats import binom, binomtest
 
+from flow.outlooks import AGREE, MANY, RATE, flat, inputs_of, printed, rows_of
 from prereg_judge.flow.outlook import outlook
-from prereg_judge.flow.prepare import Inputs, read_inputs
 from prereg_judge.registration.claims import tests_in as comparisons_in
-from prereg_judge.report.outlook import ASSUMPTION, expectation_table
+from prereg_judge.report.outlook import ASSUMPTION, VERDICTS
 from prereg_judge.stats.heterogeneous import poisson_binomial
 from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.study.counted import counted, limit_of
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.verdict import evaluate
-from prereg_judge.workspace import Workspace
-
-REPOSITORY = Path(__file__).parents[2]
-DEMO = (REPOSITORY / "registrations/demo-self-agreement.yaml").read_text(encoding="utf-8")
-AGREE = "metric: sentinel.agreement.count"
-RATE = "metric: sentinel.agreement.rate"
-
-
-def inputs_of(
-    root: Path, claims: str, *, rows: int = 72, keep: int = 0, missing: str = "disagree"
-) -> Inputs:
-    """The demo registration with other claims, over `rows` rows of which `keep` are KEEP."""
-    for folder in ("registrations", "judge", "sentinels"):
-        (root / folder).mkdir(parents=True)
-    judge = (REPOSITORY / "judge/keep-drop.yaml").read_bytes()
-    (root / "judge/keep-drop.yaml").write_bytes(judge)
-    items = [
-        {"id": f"r{i}", "label": "KEEP" if i < keep else "DROP", "kind": "ab"[i % 2],
-         "question": "q", "original": "o", "rewrite": f"rewritten {i}"}
-        for i in range(rows)
-    ]  # fmt: skip
-    text = "".join(json.dumps(item) + "\n" for item in items)
-    (root / "sentinels/customer-service-72.jsonl").write_text(text, encoding="utf-8")
-    head = DEMO[: DEMO.index("# Intervals in which metrics")]
-    head = head.replace("missing: disagree", f"missing: {missing}")
-    ids = re.findall(r"id: ([a-z-]+)", claims)
-    primary = "" if "primary:" in claims else f"primary: {ids[0]}\n"
-    body = f"{head}\n{claims}\n{primary}exposure: {{seen: nothing}}\n"
-    (root / "registrations/demo-self-agreement.yaml").write_text(body, encoding="utf-8")
-    return read_inputs(Workspace(root), "demo-self-agreement")
-
-
-def rows_of(root: Path, claims: str, **more: Any) -> dict[str, dict[str, Any]]:
-    """The outlook's rows by claim."""
-    return {row["id"]: row for row in outlook(inputs_of(root, claims, **more))}
-
-
-def printed(rows: list[dict[str, Any]], *, width: int = 118) -> str:
-    """The table as a terminal of this width shows it."""
-    out = io.StringIO()
-    Console(file=out, width=width, highlight=False, emoji=False).print(expectation_table(rows))
-    return out.getvalue()
-
-
-def flat(text: str) -> str:
-    """Without line ends, as a sentence is read."""
-    return " ".join(text.split())
-
-
-MANY = f"""
-bands:
-  - {{id: agree, {AGREE}, between: [58, 68], expected: 63}}
-  - {{id: share, {RATE}, between: [0.85, 0.95]}}
-  - {{id: lower, {RATE}.ci_low, between: [0.7, 0.85]}}
-predictions:
-  - {{id: least, {AGREE}, at_least: 60}}
-  - {{id: upper, {AGREE}.ci_high, at_most: 70}}
-refuters:
-  - {{id: unstable, when: {{{AGREE}, lt: 50}}, means: too unstable}}
-  - id: odd
-    when:
-      any:
-        - {{{AGREE}, eq: 72}}
-        - {{all: [{{{RATE}, lt: 0.8}}, {{{RATE}.ci_high, gt: 0.85}}]}}
-    means: odd
-decisions:
-  - id: use
-    when: {{all: [{{{RATE}.ci_low, gt: 0.75}}, {{{AGREE}, between: [60, 71]}}]}}
-    then: use it
-"""
 
 
 def test_the_verdict_on_every_count_gives_the_same_chances(tmp_path: Path) -> None:
@@ -222,6 +149,71 @@ refuters:
     assert rows["calls"]["why_not"].startswith("not computed: calls.hangs is no count of rows")
 
 
+def test_claims_that_contradict_lend_none_even_on_the_same_scale(tmp_path: Path) -> None:
+    """A rate and a count that expect different values: the rate's own scale settles nothing."""
+    text = f"""
+bands:
+  - {{id: one, {AGREE}, between: [58, 68], expected: 63}}
+  - {{id: two, {RATE}, between: [0.7, 0.9], expected: 0.8}}
+  - {{id: three, {RATE}, between: [0.75, 0.9]}}
+"""
+    rows = rows_of(tmp_path / "w", text)
+    assert rows["three"]["chance"] is None
+    assert rows["three"]["why_not"] == "not computed: one, two expect different values"
+    agreed = rows_of(tmp_path / "v", text.replace("expected: 0.8", "expected: 0.875"))
+    assert agreed["three"]["expected_from"] == "two"
+    assert agreed["three"]["chance"] is not None
+
+
+def test_a_claim_on_missing_counts_trials(tmp_path: Path) -> None:
+    """72 rows in two passes are 144 trials, and nothing says that each of them has a verdict."""
+    missing = "metric: sentinel.missing.rate"
+    text = f"predictions: [{{id: gaps, {missing}, at_most: 0.05, expected: 0.02}}]\n"
+    size = "sample_size: {why: all there are, width: 0.03, power: 0.9}"
+    row = rows_of(tmp_path / "w", text + size)["gaps"]
+    assert (row["n"], row["unit"]) == (144, "trial")
+    width, power = row["sample_size"]["texts"]
+    assert re.search(r"wide takes \d+ trials; there are 144, where", width)
+    assert re.search(r"to hold takes \d+ trials; there are 144, where", power)
+    shown = flat(printed([row]))
+    assert row["interval_text"].endswith("at 3/144")
+    assert " trials " in shown.partition("Chances are exact")[0]
+    assert "rows independent" in shown
+    assert VERDICTS not in shown
+    bands = f"bands: [{{id: agree, {AGREE}, between: [53, 65], expected: 59}}]\n"
+    both = outlook(inputs_of(tmp_path / "v", text + bands))
+    assert "have a verdict, but for claims on trials without one" in flat(printed(both))
+    assert VERDICTS in flat(printed([r for r in both if r["id"] == "agree"]))
+
+
+def test_the_table_marks_the_primary_claim(tmp_path: Path) -> None:
+    """The one claim that the study is about is marked; the title fits after a run, too."""
+    rows = outlook(inputs_of(tmp_path / "w", MANY + "primary: least\n"))
+    assert [row["id"] for row in rows if row["primary"]] == ["least"]
+    shown = printed(rows)
+    assert shown.startswith("What the claims are worth")
+    assert shown.count("(primary)") == 1
+
+
+@pytest.mark.parametrize(("expected", "at"), [(7.5, 8), (6.5, 6), (5.5, 6), (4.5, 4)])
+def test_of_two_counts_that_are_equally_near_the_even_one(
+    tmp_path: Path, expected: float, at: int
+) -> None:
+    """7.5 of 11 is no float as a share, and the interval is still the one at 8."""
+    text = f"bands: [{{id: x, {AGREE}, between: [4, 9], expected: {expected}}}]"
+    row = rows_of(tmp_path / "w", text, rows=11)["x"]
+    assert row["interval_text"].endswith(f"at {at}/11")
+    assert row["interval"][0] == pytest.approx(11 * wilson_interval(at, 11, level=0.95)[0])
+
+
+def test_a_best_chance_that_is_not_certain_does_not_read_one(tmp_path: Path) -> None:
+    """A wide band is missed once in many thousand runs at best, and 1.000 would deny it."""
+    text = f"bands: [{{id: x, {AGREE}, between: [20, 52]}}]"
+    row = rows_of(tmp_path / "w", text)["x"]
+    assert 0.9995 < row["best_inside"]["chance"] < 1
+    assert "at best >0.999 (at 36/72)" in row["chance_text"]
+
+
 def test_where_n_is_open_nothing_is_computed(tmp_path: Path) -> None:
     """With `missing: exclude` the rows are known after the run only; the claim's own words stay."""
     text = f"bands: [{{id: agree, {AGREE}, between: [58, 68], expected: 63}}]"
@@ -258,122 +250,6 @@ def test_certain_rows_have_certain_outcomes(tmp_path: Path, expected: int, chanc
     row = rows_of(tmp_path / "w", text)["agree"]
     assert row["chance"] == pytest.approx(chance)
     assert (">0.999" in row["chance_text"], "<0.001" in row["chance_text"]) == (False, False)
-
-
-SIZE = "sample_size: {why: all there are, width: %s, power: %s}"
-
-
-@pytest.mark.parametrize(
-    ("claim", "width", "power", "rows"),
-    [
-        (f"bands: [{{id: x, {AGREE}, between: [58, 68], expected: 63}}]", 7.2, 0.9, (173, 62)),
-        (
-            f"bands: [{{id: x, {RATE}, between: [0.81, 0.95], expected: 0.875}}]",
-            0.1,
-            0.9,
-            (173, 69),
-        ),
-        (f"predictions: [{{id: x, {RATE}.ci_low, at_least: 0.75, expected: 0.8}}]", 0.1, 0.8, ()),
-    ],
-)
-def test_rows_needed_are_told_where_they_are_asked_for(
-    tmp_path: Path, claim: str, width: float, power: float, rows: tuple[int, ...]
-) -> None:
-    """Width and power of the primary claim, against the rows there are, by brute force."""
-    row = rows_of(tmp_path / "w", f"{claim}\n{SIZE % (width, power)}")["x"]
-    found = row["sample_size"]
-    share = width / 72 if width > 1 else width
-
-    def width_at(n: int) -> float:
-        low, high = wilson_interval(round(row["share"] * n), n, level=0.95)
-        return high - low
-
-    n = found["width"]["n_needed"]
-    assert width_at(n - 1) > share
-    assert all(width_at(m) <= share for m in range(n, 2 * n))
-    assert found["power"]["here"] == row["chance"]
-    if rows:
-        assert (n, found["power"]["n_needed"]) == rows
-    shown = flat(printed([row]))
-    assert f"takes {n} rows; there are 72" in shown
-    assert f"takes {found['power']['n_needed']} rows; there are 72" in shown
-
-
-@pytest.mark.parametrize(
-    ("claim", "said"),
-    [
-        (f"{{id: x, {RATE}, at_least: 0.9, expected: 0.8}}", "does not clear the limits"),
-        (f"{{id: x, {RATE}, at_least: 0.9, expected: 0.9}}", "a limit is what is expected"),
-        (f"{{id: x, {RATE}, at_least: 0.9}}", "no expectation stated"),
-        (f"{{id: x, {RATE}, at_least: 0.5, expected: 0.5001}}", "more rows than are looked at"),
-        ("{id: x, metric: calls.seconds.mean, at_most: 9, expected: 5}", "no count of rows"),
-    ],
-)
-def test_what_no_number_of_rows_can_do_is_said(tmp_path: Path, claim: str, said: str) -> None:
-    """A typed reason stands in the place of a number."""
-    row = rows_of(tmp_path / "w", f"predictions: [{claim}]\n{SIZE % (0.1, 0.8)}")["x"]
-    assert row["sample_size"]["power"]["n_needed"] is None
-    assert said in row["sample_size"]["power"]["why_not"]
-    assert said in flat(printed([row]))
-
-
-def test_what_is_nearly_certain_is_never_rounded_to_certain(tmp_path: Path) -> None:
-    """68 of 72 at most with 40 expected: the rest keeps its digits and the chance reads >0.999."""
-    text = f"predictions: [{{id: x, {AGREE}, at_most: 68, expected: 40}}]\n{SIZE % (20, 0.9)}"
-    row = rows_of(tmp_path / "w", text)["x"]
-    rest = float(binom.sf(68, 72, 40 / 72))
-    assert 0 < rest < 1e-12
-    assert row["chances"]["failed"] == pytest.approx(rest, rel=1e-9)
-    assert f"has a chance of {rest:.2g}," in row["warnings"][0]
-    assert "where the chance is >0.999" in row["sample_size"]["texts"][1]
-
-
-def test_nothing_is_told_of_rows_that_was_not_asked(tmp_path: Path) -> None:
-    """Only the primary claim's row has rows needed, and none without a width or a power."""
-    named = MANY + "sample_size: {why: all there are, width: 5}\nprimary: least\n"
-    with_size = [i for i, row in rows_of(tmp_path / "b", named).items() if "sample_size" in row]
-    assert with_size == ["least"]
-    why = MANY + "primary: least\nsample_size: {why: all there are}\n"
-    assert not any("sample_size" in row for row in rows_of(tmp_path / "c", why).values())
-
-
-@pytest.mark.parametrize(
-    ("claims", "ident", "said"),
-    [
-        (f"bands: [{{id: x, {AGREE}, between: [62, 64], expected: 63}}]", "x",
-         ["narrower than sampling noise alone: no true value lands inside with a chance of 0.8; "
-          "the best chance is 0.406, at a true value of 63 of 72"]),
-        (f"bands: [{{id: x, {AGREE}, between: [40, 70], expected: 58}}]", "x",
-         ["nearly certain if the expected value (58) is true: any other outcome than inside has a "
-          "chance of 3.5e-06, so that it says little beyond the expectation"]),
-        (f"predictions: [{{id: x, {AGREE}, at_least: 71, expected: 58}}]", "x",
-         ["nearly impossible if the expected value (58) is true: held has a chance of 3.2e-06"]),
-        (f"predictions: [{{id: x, {AGREE}, at_least: 60, expected: 60}}]", "x",
-         ["its limit 60 is what is expected, so that chance alone decides on which side of it a "
-          "result falls (chance to hold 0.576)"]),
-        (f"predictions: [{{id: x, {AGREE}, at_least: 3}}]", "x",
-         ["holds at 70 of the 73 counts that can occur of 72 rows, whatever is expected"]),
-        (f"bands: [{{id: a, {AGREE}, between: [52, 68], expected: 60}}]\n"
-         f"refuters: [{{id: x, when: {{{AGREE}, lt: 56}}, means: bad}}]", "x",
-         ["fires with a chance of 0.0816 though the expected value (60, says a) is true; it "
-          "should stay below 0.05"]),
-        (f"bands: [{{id: x, {AGREE}, between: [53, 65], expected: 59}}]", "x", []),
-        (f"bands: [{{id: a, {AGREE}, between: [53, 65], expected: 59}}]\n"
-         f"decisions: [{{id: x, when: {{{AGREE}, lt: 40}}, then: stop}}]", "x", []),
-        (f"predictions: [{{id: x, {AGREE}, at_most: 0, expected: 0}}]", "x",
-         ["nearly certain if the expected value (0) is true: any other outcome than held has a "
-          "chance of 0, so that it says little beyond the expectation"]),
-    ],
-)  # fmt: skip
-def test_warnings_are_plain_and_carry_their_numbers(
-    tmp_path: Path, claims: str, ident: str, said: list[str]
-) -> None:
-    """One warning a cause, below the table; a sober claim gets none."""
-    row = rows_of(tmp_path / "w", claims)[ident]
-    assert row["warnings"] == said
-    shown = flat(printed([row]))
-    assert shown.count("Warning: ") == len(said)
-    assert all(f"Warning: {ident}: {text}." in shown for text in said)
 
 
 def test_rows_that_differ_spread_the_count_less(tmp_path: Path) -> None:

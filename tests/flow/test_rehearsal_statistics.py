@@ -16,6 +16,7 @@ from scipy.stats import binom
 from flow.rehearsals import draft, metrics, outcomes, played, rare, totals
 from prereg_judge.report.rehearsal import Scenario, verdict_shares, warnings
 from prereg_judge.stats.heterogeneous import central_range, poisson_binomial
+from support import JUDGE, make_workspace, new
 
 TIMES, N, N_REAL = 160, 30, 20
 RANGE = central_range([0.8] * N, level=0.95)
@@ -150,7 +151,26 @@ def test_a_stop_rule_trips_as_often_as_its_window_says(tmp_path: Path) -> None:
     assert not rare(tripped, times, chance)
     assert {s.word: s.k for s in verdict_shares(scenario)}["STOPPED"] == tripped
     assert sum(p.not_called > 0 for p in scenario.plays) == tripped
+    # What was never called is no disagreement, though `missing: disagree` is registered.
+    agreement = metrics(scenario, "sentinel.agreement.count")
+    assert [m.value is None for m in agreement] == [p.not_called > 0 for p in scenario.plays]
     assert any(w.startswith(f"STOPPED in {tripped} of {times}") for w in warnings(scenario))
+
+
+def test_a_wrong_lead_falls_on_any_other_verdict(tmp_path: Path) -> None:
+    """Never right of three verdicts: each of the other two leads half of the rows."""
+    root = make_workspace(
+        tmp_path / "w", n=20, judge=JUDGE.replace('["YES", "NO"]', '["YES", "NO", "MAYBE"]')
+    )
+    names = [f"sentinel.verdict.count[pass=1,verdict={v}]" for v in ("YES", "NO", "MAYBE")]
+    claims = [f"{v}:: {name} >= 1" for v, name in zip("abc", names, strict=True)]
+    done = new(root, "x", band=None, predict=claims)
+    assert done.code == 0, done.err
+    scenario = played(root, "agreement=1,accuracy=0", times=20)
+    yes, no, maybe = (totals(metrics(scenario, name)) for name in names)  # every label is NO
+    assert no == (0, 400)
+    assert yes[0] + maybe[0] == 400
+    assert not rare(*yes, 0.5)
 
 
 def test_a_judge_that_repeats_itself_is_noticed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,18 @@ from prereg_judge.flow.rehearsing import Stage, entropy_of, rehearse
 from prereg_judge.flow.settings import decoding_of
 from prereg_judge.record.run import read_plan, read_record
 from prereg_judge.report.rehearsal import (
+    Play,
     Rehearsal,
+    Scenario,
+    Spread,
     as_json,
     not_told_apart,
     spreads,
     verdict_shares,
     warnings,
 )
+from prereg_judge.study.metric import MetricRef
+from prereg_judge.verdict import ClaimOutcome, OutcomeWord, Verdict
 from prereg_judge.workspace import Workspace
 from support import (
     JUDGE,
@@ -200,6 +206,64 @@ def test_two_scenarios_side_by_side(tmp_path: Path) -> None:
     assert outcomes(other, "agree")["inside"] < 10
     (said,) = not_told_apart(one, other)
     assert said.startswith("prediction calls does not tell the two apart")
+
+
+def told(inside: int, low: int, high: int) -> Scenario:
+    """Plays of one band, with each outcome as often."""
+    often: dict[OutcomeWord, int] = {"inside": inside, "missed low": low, "missed high": high}
+    plays = []
+    for word, times in often.items():
+        outcome = ClaimOutcome("agree", "band", "x in 1..2", word)
+        plays += [Play(Verdict("PASS", "PASS", (outcome,), ()), {}, 1, 0)] * times
+    return Scenario({}, (), (), tuple(plays))
+
+
+def test_outcomes_that_are_rarer_in_either_scenario_tell_the_two_apart() -> None:
+    """Only `inside` differs, and its share in the second lies above that in the first."""
+    first, second = told(10, 10, 10), told(22, 4, 4)
+    assert not_told_apart(first, second) == []
+    assert not_told_apart(second, first) == []
+    assert len(not_told_apart(first, first)) == 1
+
+
+def test_quantiles_are_values_that_were_seen() -> None:
+    """Of four values the largest is the 0.975 quantile, and the second the middle one."""
+    spread = Spread(MetricRef("x"), (4.0, 1.0, 3.0, 2.0), 4, {}, (0.0, math.inf))
+    assert spread.quantiles == (1.0, 1.0, 2.0, 3.0, 4.0)
+
+
+def test_the_interval_of_a_mean_stays_where_a_mean_can_be() -> None:
+    """One hang in fifteen plays: Student's interval goes below 0, what is shown does not."""
+    values = (0.0,) * 14 + (1.0,)
+    free = Spread(MetricRef("x"), values, 15, {}, (-math.inf, math.inf)).interval
+    clipped = Spread(MetricRef("x"), values, 15, {}, (0.0, math.inf)).interval
+    assert free is not None
+    assert free[0] == pytest.approx(-0.0763, abs=1e-4)
+    assert clipped == (0.0, free[1])
+    high = Spread(MetricRef("x"), tuple(1 - v for v in values), 15, {}, (0.0, 1.0)).interval
+    assert high is not None
+    assert high[1] == 1.0
+
+
+def test_each_metric_has_the_range_that_it_can_have(tmp_path: Path) -> None:
+    """Counts go to their n, shares to 1, durations have no end."""
+    root = draft(
+        tmp_path / "w",
+        band="agree:: sentinel.agreement.count=8..19",
+        predict=[
+            "rate:: sentinel.agreement.rate.ci_low >= 0.3", "slow:: calls.seconds.median <= 5",
+            "hung:: calls.hangs <= 3", "mean:: calls.seconds.mean.ci_low <= 5",
+        ],
+    )  # fmt: skip
+    scenario = played(root, "agreement=0.8", times=3)
+    within = {spread.ref.name: spread.within for spread in spreads(scenario)}
+    assert within == {
+        "sentinel.agreement.count": (0.0, 20.0),
+        "sentinel.agreement.rate.ci_low": (0.0, 1.0),
+        "calls.seconds.median": (0.0, math.inf),
+        "calls.hangs": (0.0, 40.0),
+        "calls.seconds.mean.ci_low": (-math.inf, math.inf),
+    }
 
 
 # --- Replay, and nothing left behind ------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prereg_judge.report.numbers import number, observed
+from prereg_judge.report.numbers import chance, number, observed, of_things
 from prereg_judge.study.metric import Interval, Metric, MetricRef
 
 WILSON = Interval(0.6095, 0.8124, 0.95, "wilson")
@@ -31,6 +31,27 @@ def test_an_undefined_metric_shows_its_reason_and_no_number() -> None:
     """No 0 and no NaN stands where there is nothing."""
     metric = Metric(MetricRef("x"), None, "items", "m", undefined="nothing_scored")
     assert observed(metric) == "undefined: no trial has a verdict"
+
+
+def test_what_is_next_to_nothing_keeps_its_sign() -> None:
+    """Values too small, or too close to 1, for four decimals say on which side they lie."""
+    values = (1e-5, -1e-5, 0.99999, -0.99999, -0.5, -0.0)
+    assert [number(x) for x in values] == [
+        "<0.0001", ">-0.0001", ">0.9999", "<-0.9999", "-0.5", "0",
+    ]  # fmt: skip
+
+
+def test_only_a_certain_chance_reads_one() -> None:
+    """Neither rounding nor the end of a float's digits makes a chance certain or impossible."""
+    assert [chance(x) for x in (0.0, 1e-9, 0.0005001, 0.9529, 0.99951, 1.0)] == [
+        "0.000", "<0.001", "0.001", "0.953", ">0.999", ">0.999",
+    ]  # fmt: skip
+    assert chance(1.0, certain=True) == "1.000"
+
+
+def test_one_thing_is_no_plural() -> None:
+    """1 row, 0 rows, 2 rows."""
+    assert [of_things(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
 
 
 def test_numbers_are_never_written_as_powers() -> None:

@@ -17,6 +17,7 @@ from prereg_judge.stats.chances import (
     Chances,
     best_inside,
     binomial_pmf,
+    nearest_count,
     outcome_chances,
     share_with_limit,
     wilson_limits,
@@ -118,6 +119,30 @@ def test_an_open_limit_leaves_its_own_count_out(
         if (j > high or (high_open and j == high)) and not (j < low or (low_open and j == low))
     )
     assert (found.below, found.above) == pytest.approx((below, above), abs=1e-9)
+
+
+def test_an_open_interval_without_width_is_below_once() -> None:
+    """What lies on a limit that is open on both sides counts once, as below."""
+    found = outcome_chances(range(3), 0.5, low=1, high=1, low_open=True, high_open=True)
+    assert found == Chances(0.75, 0.0, 0.25)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 11, 72, 143, 1000])
+def test_of_two_counts_that_are_equally_near_the_even_one_is_taken(n: int) -> None:
+    """Shares of k + 1/2 rows are no floats, and still are ties; what is beside them is none."""
+    for k in range(n):
+        even = k + k % 2
+        assert nearest_count((k + 0.5) / n, n) == even
+        assert nearest_count((k + 0.5) * (1 / n), n) == even
+        assert nearest_count((k + 0.4999) / n, n) == k
+        assert nearest_count((k + 0.5001) / n, n) == k + 1
+
+
+def test_the_nearest_count_of_many_numbers() -> None:
+    """One share, many n; none of no rows; a share outside its range is refused."""
+    assert nearest_count(0.5, [0, 1, 2, 3, 5]).tolist() == [0, 0, 1, 2, 2]
+    with pytest.raises(ValueError, match="p must lie between"):
+        nearest_count(1.1, 3)
 
 
 @given(n=SIZES, p=CHANCES, bar=CHANCES, side=st.sampled_from([0, 1]))

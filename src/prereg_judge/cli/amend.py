@@ -14,7 +14,7 @@ from prereg_judge.cli.common import (
     say,
     workspace,
 )
-from prereg_judge.cli.lock import Commit, Stamp, tell_made, witness
+from prereg_judge.cli.lock import Commit, Stamp, end_unless_stamped, tell_made, witness
 from prereg_judge.flow.locking import amend_registration
 
 
@@ -45,3 +45,4 @@ def amend(
         return
     witnesses = witness(ws, made, stamp=stamp, commit=commit)
     tell_made(ws, made, witnesses, json_out=json_out)
+    end_unless_stamped(witnesses)

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from prereg_judge.errors import Problem, UsageError
 from prereg_judge.report.terminal import console
+from prereg_judge.wording import control_character, hidden_character
 from prereg_judge.workspace import Workspace
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The registration's id.")]
@@ -38,11 +39,15 @@ def workspace() -> Workspace:
     return Workspace.find(state.root)
 
 
-def reason_given(reason: str) -> str:
+def reason_given(reason: str, *, option: str = "--reason") -> str:
     """The reason, or `UsageError` where it says nothing."""
     if not reason.strip():
-        what = "--reason needs a sentence"
+        what = f"{option} needs a sentence"
         raise UsageError(Problem(what, remedy="say why in a few words"))
+    odd = control_character(reason) or hidden_character(reason)
+    if odd is not None or len(reason.strip().splitlines()) > 1:
+        what = f"{option} holds {odd or 'a line break'}"
+        raise UsageError(Problem(what, remedy="write one line of visible characters"))
     return reason.strip()
 
 

@@ -86,7 +86,8 @@ def witness(ws: Workspace, made: Made, *, stamp: str | None, commit: bool) -> di
             say(f"Stamped by {done.by} at {done.time}, as its token says: {ws.shown(done.path)}")
         except PreregError as exc:
             told["stamp"] = {"by": stamp, "failed": str(exc)}
-            say(f"Warning: locked, and NOT stamped: {exc}. Later: prereg stamp --tsa {stamp}")
+            again = f"before any run: prereg stamp --tsa {stamp}"
+            say(f"Warning: locked, and NOT stamped: {exc}. Once it answers, and {again}")
     if commit:
         what = "amendment" if made.lock.amends else "lock"
         message = f"prereg: {what} of {made.lock.id}, version {made.lock.version}"
@@ -115,6 +116,7 @@ def lock_and_tell(
         made = lock_registration(ws, ident, progress=progress)
     witnesses = witness(ws, made, stamp=stamp, commit=commit)
     tell_made(ws, made, witnesses, json_out=json_out)
+    end_unless_stamped(witnesses)
 
 
 def tell_made(ws: Workspace, made: Made, witnesses: dict[str, Any], *, json_out: bool) -> None:
@@ -147,7 +149,11 @@ def tell_made(ws: Workspace, made: Made, witnesses: dict[str, Any], *, json_out:
     )
     if witnesses["stamp"] is None and "commit" not in (witnesses["commit"] or {}):
         say("No witness but this machine: `prereg stamp` has the ledger stamped by others.")
-    say(f"Next: prereg run {made.lock.id}")
+    due = made.inputs.model.due
+    if due is not None and due < made.lock.locked_at[:10]:
+        say(f"Warning: the day by which a result is due, {due}, has passed already.")
+    again = " --again" if made.has_runs else ""
+    say(f"Next: prereg run {made.lock.id}{again}")
 
 
 def _as_json(ws: Workspace, made: Made, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -180,3 +186,9 @@ def lock(ident: Id, stamp: Stamp = None, commit: Commit = True, json_out: Json =
     committed, whatever else is staged.
     """
     lock_and_tell(workspace(), ident, json_out=json_out, stamp=stamp, commit=commit)
+
+
+def end_unless_stamped(witnesses: dict[str, Any]) -> None:
+    """End with exit code 2 where a stamp was asked for and could not be had: the lock stands."""
+    if "failed" in (witnesses["stamp"] or {}):
+        raise typer.Exit(2)

@@ -17,8 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from prereg_judge.cli.common import Id, Json, print_json, say, workspace
-from prereg_judge.errors import Problem, UsageError
+from prereg_judge.cli.common import Id, Json, print_json, reason_given, say, workspace
 from prereg_judge.flow.running import abandon_run, run_registration
 from prereg_judge.flow.watching import Finished, Watcher
 from prereg_judge.record.attempt import AttemptLine
@@ -137,9 +136,7 @@ def run(
     """
     ws = workspace()
     if abandon is not None:
-        if not abandon.strip():
-            raise UsageError(Problem("--abandon needs a reason", remedy="say why in a few words"))
-        number = abandon_run(ws, ident, reason=abandon)
+        number = abandon_run(ws, ident, reason=reason_given(abandon, option="--abandon"))
         folder = ws.shown(ws.run(ident, number))
         if json_out:
             told = {"id": ident, "run": number, "status": "aborted", "reason": abandon}

@@ -52,5 +52,6 @@ def score(
         problem = replace(unwritten, what=f"could not be written: {unwritten.what}", file=file)
         say(f"Warning: {problem}")
     elif not json_out:
+        say("Next: prereg verify " + ident)
         say("Files: " + ", ".join(ws.shown(path) for path in files.values()))
     raise typer.Exit(result.verdict.exit_code)

@@ -15,7 +15,7 @@ from prereg_judge.cli.common import Id, Json, print_json, workspace
 from prereg_judge.errors import IntegrityError
 from prereg_judge.flow.overview import RunStanding, Standing, standing
 from prereg_judge.registration.lock import Lock, parse_lock
-from prereg_judge.report.terminal import console, visible
+from prereg_judge.report.terminal import console, one_line, visible
 from prereg_judge.workspace import Workspace
 
 
@@ -33,6 +33,7 @@ def as_json(found: Standing) -> dict[str, Any]:
         ],
         "due": found.due,
         "overdue": found.overdue,
+        "was_due": found.was_due,
         "withdrawn": found.withdrawn,
         "runs": [
             {
@@ -57,6 +58,12 @@ def ended_of(run: RunStanding) -> str:
     return run.entry.told(changed=run.done is None and run.entry.state in ("complete", "stopped"))
 
 
+def due_words(found: Standing) -> str:
+    """The day by which a result is due, whether it is late, and what the day was before."""
+    moved = f" (was {found.was_due}, moved after it had passed)" if found.was_due else ""
+    return (found.due or "-") + (" OVERDUE" if found.overdue else "") + moved
+
+
 def runs_table(found: Standing) -> Table:
     """Every run with how far it came and how it ended."""
     table = Table(title="Runs", title_justify="left", title_style="bold")
@@ -66,7 +73,9 @@ def runs_table(found: Standing) -> Table:
         done = "?" if r.done is None else f"{r.done} of {r.trials}"
         ended = ended_of(r) + (f": {r.entry.reason}" if r.entry.reason else "")
         folder = r.folder + (" (gone)" if r.missing else "")
-        table.add_row(str(r.entry.number), r.entry.started_at, done, escape(ended), folder)
+        table.add_row(
+            str(r.entry.number), r.entry.started_at, done, escape(one_line(ended)), folder
+        )
     return table
 
 
@@ -119,11 +128,11 @@ def show(ident: Id, json_out: Json = False) -> None:
     out.print(f"State: {found.state}" + (f", at {found.locked_at}" if found.locked_at else ""))
     for later in found.versions[1:]:
         told_why = f"Version {later.number}, an amendment of {later.locked_at}: {later.reason}"
-        out.print(escape(told_why), soft_wrap=True)
+        out.print(escape(one_line(told_why)), soft_wrap=True)
     if found.withdrawn is not None:
-        out.print(escape(f"Withdrawn: {found.withdrawn}"), soft_wrap=True)
-    if found.due is not None:
-        out.print(f"Due by the end of {found.due}" + (": OVERDUE" if found.overdue else ""))
+        out.print(escape(one_line(f"Withdrawn: {found.withdrawn}")), soft_wrap=True)
+    if due_words(found) != "-":
+        out.print(f"Due by the end of {due_words(found)}")
     for problem in found.problems:
         out.print(f"  {escape(problem)}", soft_wrap=True)
     if found.runs:

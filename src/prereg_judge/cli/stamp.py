@@ -12,6 +12,7 @@ from prereg_judge.cli.lock import tell_commit
 from prereg_judge.errors import Problem, UsageError
 from prereg_judge.flow.witnessing import (
     Stamped,
+    locked_files,
     stamp_ots,
     stamp_rfc3161,
     upgrade_ots,
@@ -34,6 +35,10 @@ def stamp(
     upgrade: Annotated[
         bool, typer.Option("--upgrade", help="Ask the calendars of pending stamps for the rest.")
     ] = False,
+    git: Annotated[
+        bool,
+        typer.Option("--git", help="Commit the ledger and all that is locked, whatever is staged."),
+    ] = False,
     commit: Annotated[
         bool, typer.Option("--commit/--no-commit", help="Commit the stamps, in a git repository.")
     ] = True,
@@ -44,8 +49,8 @@ def stamp(
     Nothing leaves this machine but that hash. What a stamp proves is said by `prereg verify`.
     """
     ws = workspace()
-    if tsa is None and not calendar and not upgrade:
-        remedy = "give --tsa URL, --calendar URL or --upgrade"
+    if tsa is None and not (calendar or upgrade or git):
+        remedy = "give --tsa URL, --calendar URL, --upgrade or --git"
         raise UsageError(Problem("nobody is named who is to stamp", remedy=remedy))
     made: list[Stamped] = []
     if tsa is not None:
@@ -55,13 +60,16 @@ def stamp(
     elif calendar:
         made.append(stamp_ots(ws, calendar, tell=_tell))
     for one in made:
-        when = f"at {one.time}, as its token says" if one.time else "pending: that is no proof yet"
+        checked = "under the root given" if ca else "as its token says; not checked, see --ca"
+        when = f"at {one.time}, {checked}" if one.time else "pending: that is no proof yet"
         by = f" by {one.by}" if one.by else ""
         say(f"Line {one.line} of the ledger, stamped{by} {when}: {ws.shown(one.path)}")
     if upgrade and not made:
-        say("No calendar has more to give yet; that is normal for hours.")
+        say("Nothing came: no stamp is pending, or no calendar has more yet, normal for hours.")
     told: dict[str, Any] = {"stamps": [_json(ws.shown(one.path), one) for one in made]}
-    if commit and made:
+    if git:
+        told["commit"] = tell_commit(ws, locked_files(ws), message="prereg: the ledger as it is")
+    elif commit and made:
         told["commit"] = tell_commit(ws, [], message="prereg: stamp of the ledger")
     if json_out:
         print_json(told)

@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from prereg_judge.cli.common import Json, print_json, say, workspace
-from prereg_judge.cli.show import as_json, ended_of
+from prereg_judge.cli.show import as_json, due_words, ended_of
 from prereg_judge.flow.overview import every_id, standing
 from prereg_judge.report.terminal import console
 
@@ -34,6 +34,6 @@ def status(json_out: Json = False) -> None:
         state: str = one.state if not one.problems or one.state != "locked" else "locked, INVALID"
         if len(one.versions) > 1:
             state += f", version {len(one.versions)}"
-        due = (one.due or "-") + (" OVERDUE" if one.overdue else "")
-        table.add_row(one.id, state, str(len(one.runs)), how, due, escape(one.title))
+        row = (one.id, state, str(len(one.runs)), how, due_words(one), escape(one.title))
+        table.add_row(*row)
     console().print(table)

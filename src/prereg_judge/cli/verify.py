@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.padding import Padding
 from rich.text import Text
 
 from prereg_judge.cli.common import Json, hashing, print_json, workspace
@@ -15,7 +16,7 @@ from prereg_judge.flow.bundling import is_bundle, verify_bundle
 from prereg_judge.flow.verifying.findings import Findings, Part
 from prereg_judge.flow.verifying.verify import parse_required, verify_workspace
 from prereg_judge.ledger.rfc3161 import read_roots
-from prereg_judge.report.terminal import console, visible
+from prereg_judge.report.terminal import console, one_line
 
 _PARTS: dict[Part, tuple[str, str]] = {
     "proved": ("PROVED", "bold green"),
@@ -54,6 +55,13 @@ def verify(
         list[str] | None,
         typer.Option(metavar="HEX", help="Header of a Bitcoin block that a stamp leads to."),
     ] = None,
+    prompts: Annotated[
+        bool,
+        typer.Option(
+            "--prompts/--no-prompts",
+            help="Render and tokenize every prompt again with the model's vocabulary.",
+        ),
+    ] = True,
     json_out: Json = False,
 ) -> None:
     """Re-derive everything from bytes: locks, chain, records, scores, witnesses.
@@ -66,7 +74,8 @@ def verify(
     roots = [root for path in ca or () for root in read_roots(path)]
     if (what is None) != everything:
         remedy = "name a registration or a bundle, or give --all"
-        raise UsageError(Problem("it is not said what is to be verified", remedy=remedy))
+        told = "both a name and --all are given" if everything else "nothing is named"
+        raise UsageError(Problem(told, remedy=remedy))
     with hashing("hashing the model") as progress:
         if what is not None and is_bundle(what):
             found = verify_bundle(
@@ -75,6 +84,7 @@ def verify(
                 roots=roots,
                 clones=clone or (),
                 headers=block_header or (),
+                render=prompts,
                 progress=progress,
             )
         else:
@@ -85,6 +95,7 @@ def verify(
                 roots=roots,
                 clones=clone or (),
                 headers=block_header or (),
+                render=prompts,
                 progress=progress,
             )
     if json_out:
@@ -99,8 +110,13 @@ def _show(found: Findings) -> None:
     for part, (title, style) in _PARTS.items():
         entries = found.part(part)
         out.print(Text(f"{title} ({len(entries)})", style=style))
-        for entry in entries:
-            out.print(Text(f"  - {visible(str(entry))}"), soft_wrap=True)
+        # What it is all about first, the ledger and the archive after it.
+        for entry in sorted(entries, key=lambda e: e.about in ("ledger", "bundle")):
+            text = f"- {one_line(str(entry))}"
+            if out.is_terminal:
+                out.print(Padding(Text(text), (0, 0, 0, 2)))
+            else:  # one finding a line, for who reads it with other tools
+                out.print(Text(f"  {text}"), soft_wrap=True)
         out.print()
     word = "violated" if found.has_violation() else "nothing is violated"
     out.print(Text(f"Integrity: {word}", style="bold"))

@@ -195,7 +195,8 @@ class _Reading:
             if value is None or not least <= value <= 1:
                 self._chances[key] = None
                 more = f", 1 in {len(self._verdicts)} verdicts being the least" if least else ""
-                remedy = f"state a number from {least:.4g} to 1{more}"
+                # Rounded up: 0.3333 would itself be refused for three verdicts.
+                remedy = f"state a number from {math.ceil(least * 1e4 - 1e-6) / 1e4:g} to 1{more}"
                 self._wrong(key, "is no such chance", remedy)
         return self._chances[key]
 

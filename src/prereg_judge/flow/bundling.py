@@ -191,7 +191,8 @@ def _member(workspace: Workspace, path: Path) -> str:
 def _is_member(name: str) -> bool:
     parts = PurePosixPath(name).parts
     usual = _NAME.fullmatch(name) is not None and str(PurePosixPath(name)) == name
-    return usual and not name.startswith("/") and ".." not in parts
+    foreign = any(part == ".." or part.lower() == ".git" for part in parts)
+    return usual and not name.startswith("/") and not foreign
 
 
 def _listing(
@@ -232,6 +233,7 @@ def verify_bundle(
     roots: Sequence[bytes] = (),
     clones: Sequence[str | Path] = (),
     headers: Sequence[str] = (),
+    render: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Findings:
     """Verify a bundle by itself: the archive's own form, and then everything as in a workspace.
@@ -261,6 +263,7 @@ def verify_bundle(
                 roots=roots,
                 clones=clones,
                 headers=headers,
+                render=render,
                 progress=progress,
             )
             if not findings.has_violation():

@@ -118,13 +118,17 @@ def copy_problems(locked: Locked, entry: RunEntry, folder: Path, shown: str) -> 
         "registration.yaml": locked.lock.registration.sha256,
         "lock.json": started["lock"],
         "plan.jsonl": started["plan"],
+        "prompts.jsonl": started.get("prompts"),  # older ledgers did not say
+        "environment.json": started.get("environment"),
     }
+    if locked.inputs.workspace.withheld and not (folder / "prompts.jsonl").exists():
+        expected["prompts.jsonl"] = None
     if entry.manifest is not None:
         expected["manifest.json"] = entry.manifest
     problems = [
         Problem("is not what the lock and the ledger say", f"{shown}/{name}", remedy="restore it")
         for name, wanted in expected.items()
-        if not _has(folder / name, wanted)
+        if wanted is not None and not _has(folder / name, wanted)
     ]
     if started["lock"] != locked.lock_sha256:
         problems.append(Problem("the run was started under another lock", shown))
@@ -162,6 +166,7 @@ class RecordCheck:
         self._served = not isinstance(self._registered.model, LocalModel)
         self._n_trials = len(locked.inputs.plan)
         self._lock_said = locked.lock.served
+        self._first_form = locked.lock.exposure is None
         self._said: dict[str, Any] | None = None  # what servers said when the run began
         self._settled: dict[tuple[str, int], str] = {}  # (text so far, token) -> verdict
         self._headed = False
@@ -175,7 +180,7 @@ class RecordCheck:
     def note(self, line: dict[str, Any]) -> None:
         """Take a line that is no attempt."""
         event = line.get("event")
-        if event not in _NOTES:
+        if not isinstance(event, str) or event not in _NOTES:
             what = "is a line that this tool does not write"
             self._problems.append(Problem(what, self._file, found=repr(event)))
         elif event == "served":
@@ -245,8 +250,9 @@ class RecordCheck:
         self._said = self._said or line
 
     def _hangs_elsewhere(self, line: dict[str, Any]) -> bool:
-        """Whether a header names another ledger line than the run's; older ones named none."""
-        return bool(line.get("ledger", self._started) != self._started)
+        """Whether a header names another ledger line than the run's; in the first form, none."""
+        named = None if self._first_form and "ledger" not in line else self._started
+        return bool(line.get("ledger") != named)
 
     def _foreign(self) -> None:
         what = "belongs to another run: its header says so"

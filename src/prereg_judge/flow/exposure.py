@@ -8,8 +8,8 @@ they stand in. What was never put into this workspace's ledger is not known here
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import takewhile
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby, takewhile
 from typing import Any
 
 from prereg_judge.canon import canonical_json, sha256_file, sha256_value
@@ -94,12 +94,12 @@ def identity_of(
 
 
 def identity_in_lock(inputs: Inputs, lock: Lock) -> tuple[Identity, Mapping[str, Sequence[str]]]:
-    """What a locked registration uses, and its rows' hashes as the lock has them.
+    """What a locked registration uses, and its rows' hashes.
 
-    A lock of the first form has none: they are made again, unless the rows are withheld.
+    The rows' hashes are made again; those in the lock stand where the rows are withheld.
     """
     rows: Mapping[str, Sequence[str]] = lock.rows
-    if not rows and not inputs.workspace.withheld:
+    if not inputs.workspace.withheld:
         rows = row_hashes(inputs)
     hashes = [e.sha256 for e in lock.inputs if e.role == "model"]
     return identity_of(inputs, rows, model=hashes), rows
@@ -154,7 +154,7 @@ def exposure_at_lock(
 ) -> LockedExposure:
     """What had been seen when a lock was made, computed anew from the ledger as it is now.
 
-    What the lock itself says counts where it says more: locks of earlier runs may be gone since.
+    Where the lock of an earlier run is gone since, what this lock says of it stands.
     """
     before = list(
         takewhile(
@@ -163,13 +163,27 @@ def exposure_at_lock(
         )
     )
     identity, rows = identity_in_lock(inputs, lock)
-    known = known_uses(workspace, before, identity, rows)
+    known = {(s.id, s.what): s for s in known_uses(workspace, before, identity, rows)}
     told = lock.exposure
     if told is None:  # a lock of the first form
-        return LockedExposure(inputs.model.exposure.seen, level_of(known), known)
-    said = {(s.id, s.what) for s in told.known}
-    more = tuple(s for s in known if (s.id, s.what) not in said)
-    return LockedExposure(told.stated, highest([told.level, level_of(known)]), (*told.known, *more))
+        every = tuple(known.values())
+        return LockedExposure(inputs.model.exposure.seen, level_of(every), every)
+    # The ledger goes before the lock, but for what only the lock can still tell.
+    kept = {(s.id, s.what): s for s in told.known}
+    for key, seen in known.items():
+        then = kept.get(key)
+        if then is not None and _tells_more(then, seen):
+            kept[key] = replace(then, at=seen.at, verdicts=seen.verdicts)
+        else:
+            kept[key] = seen
+    every = tuple(kept.values())
+    return LockedExposure(told.stated, highest([told.level, level_of(every)]), every)
+
+
+def _tells_more(then: Seen, now: Seen) -> bool:
+    """Whether the lock could still compare rows that can no longer be compared."""
+    lost = UNTOLD in now.same and UNTOLD not in then.same
+    return lost or (now.rows is None and then.rows is not None)
 
 
 def ledger_events(workspace: Workspace) -> list[Event]:
@@ -208,7 +222,8 @@ def _sentence(seen: Seen) -> str:
         parts.append(f"{rows} ({', '.join(s.removeprefix('items.') for s in sets)})")
     if UNTOLD in seen.same:
         parts.append("rows, perhaps: its lock is gone or of an older form, and it counts as if")
-    scored = f"; scored {', then '.join(seen.verdicts)}" if seen.verdicts else ""
+    words = [word for word, _ in groupby(seen.verdicts)]  # scored again with the same outcome
+    scored = f"; scored {', then '.join(words)}" if words else ""
     shared = " and ".join(parts) if len(parts) < 3 else f"{parts[0]}, {parts[1]} and {parts[2]}"
     when = "" if seen.what.startswith("probe") else f" began {seen.at}"
     return f"{seen.what} of {seen.id!r}{when}: same {shared}{scored}"

@@ -184,9 +184,13 @@ def changed_inputs(
     workspace: Workspace, lock: Lock, *, with_model: bool, progress: Progress | None = None
 ) -> list[Problem]:
     """Inputs of a lock that are missing or differ; the model's files where they are asked for."""
-    files = [e for e in lock.inputs if e.role != "model" and e.name not in workspace.withheld]
+    files = [e for e in lock.inputs if e.role != "model" and not _is_withheld(workspace, e)]
     problems = changed(files, lambda entry: _file_of(workspace, entry))
     return problems + (_changed_model(workspace, lock, progress) if with_model else [])
+
+
+def _is_withheld(workspace: Workspace, entry: LockedInput) -> bool:
+    return entry.role.startswith("items.") and entry.name in workspace.withheld
 
 
 def read_lock(

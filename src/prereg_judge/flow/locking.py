@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from prereg_judge import __version__, clock
+from prereg_judge import clock
 from prereg_judge.canon import sha256_bytes, sha256_file
 from prereg_judge.chain import write_synced
 from prereg_judge.errors import InputError, IntegrityError, Problem, UsageError
@@ -36,7 +36,7 @@ from prereg_judge.flow.prepare import Inputs, read_inputs
 from prereg_judge.flow.prompts import ModelInputs, read_model
 from prereg_judge.flow.served import ask_servers
 from prereg_judge.hashing import FileHashes
-from prereg_judge.ledger.events import Event, versions, withdrawal
+from prereg_judge.ledger.events import Event, run_entries, versions, withdrawal
 from prereg_judge.registration.lock import (
     Amends,
     InputRole,
@@ -44,7 +44,7 @@ from prereg_judge.registration.lock import (
     LockedExposure,
     LockedInput,
     LockedRegistration,
-    tool_source_sha256,
+    tool_here,
 )
 from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.words import EXPOSURE_LEVELS
@@ -53,12 +53,13 @@ from prereg_judge.workspace import Workspace
 
 @dataclass(frozen=True)
 class Made:
-    """A lock that was made, its files, and what it was made of."""
+    """A lock that was made, its files, what it was made of, and whether it has finished runs."""
 
     lock: Lock
     files: tuple[Path, ...]
     inputs: Inputs
     model: ModelInputs
+    has_runs: bool
 
 
 def lock_registration(
@@ -172,7 +173,7 @@ def _lock_version(
             ),
             inputs=entries,
             derived=derive(inputs, model),
-            tool={"version": __version__, "source_sha256": tool_source_sha256()},
+            tool=tool_here(),
             version=version,
             amends=amends,
             exposure=exposure,
@@ -188,8 +189,10 @@ def _lock_version(
         prepare, "registered" if amends is None else "amended", ident=ident
     )
     pending.replace(path)
-    files = (workspace.registration(ident, version), path, workspace.ledger)
-    return Made(made[0], (*files, ledger_of(workspace).tip_path), inputs, model)
+    files: tuple[Path, ...] = (workspace.registration(ident, version), path, workspace.ledger)
+    ended = [e.state != "open" for e in run_entries(ledger_of(workspace).events(ident))]
+    files = (*files, ledger_of(workspace).tip_path)
+    return Made(made[0], files, inputs, model, bool(ended) and ended[-1])
 
 
 def _event(lock: Lock, data: bytes, identity: Identity) -> dict[str, object]:

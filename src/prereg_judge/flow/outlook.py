@@ -27,11 +27,13 @@ from prereg_judge.registration.claims import (
 )
 from prereg_judge.registration.domains import answer
 from prereg_judge.registration.reach import domain_of, known_n
+from prereg_judge.report.numbers import chance as shown_chance
 from prereg_judge.stats.chances import (
     BestInside,
     Floats,
     best_inside,
     binomial_pmf,
+    nearest_count,
     outcome_chances,
     share_with_limit,
     wilson_limits,
@@ -61,7 +63,7 @@ class Count:
     ref
         The count as a metric.
     n
-        Rows that it is counted over.
+        Rows that it is counted over, or trials for those without a verdict.
     most
         Rows of these that can be counted at all: a row whose known label is the verdict asked
         for can never be a wrong one.
@@ -70,6 +72,11 @@ class Count:
     ref: MetricRef
     n: int
     most: int
+
+    @property
+    def unit(self) -> str:
+        """What one of the n is: a row, or a trial."""
+        return "trial" if self.ref.name.split(".")[1:2] == ["missing"] else "row"
 
     def values(self, ref: MetricRef) -> Floats:
         """What a metric of this count is when 0, 1, ..., `most` rows count; as it is scored."""
@@ -109,10 +116,11 @@ def outlook(inputs: Inputs) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        `id`, `kind`, `registered`, `n`, `can_count` (rows that can be counted at all), `expected`
-        and `expected_from` (the claim that states it), `chances` by outcome word and `chance` of
-        the first of them, `share` of the rows that is expected (else the middle of a band) and
-        the `interval` at the count nearest to it with its `width`, `best_inside` of a two-sided
+        `id`, `kind`, `primary` (whether it is that claim), `registered`, `n` and what one of
+        them is (`unit`), `can_count` (rows that can be counted at all), `expected` and
+        `expected_from` (the claim that states it), `chances` by outcome word and `chance` of the
+        first of them, `share` of the rows that is expected (else the middle of a band) and the
+        `interval` at the count nearest to it with its `width`, `best_inside` of a two-sided
         claim, `why_not` where there is no chance, `warnings`; texts end in `_text`. The primary
         claim's row has `sample_size` where the registration asks for one. What is not known
         is None.
@@ -129,11 +137,12 @@ def outlook(inputs: Inputs) -> list[dict[str, Any]]:
     every: tuple[Claim, ...] = (*expectations, *claims.refuters, *claims.decisions)
     rows = [_row(claim, counts, stated) for claim in every]
     wanted = inputs.model.sample_size
-    if wanted is not None and (wanted.width is not None or wanted.power is not None):
-        primary = inputs.model.primary_claim
-        for row, claim in zip(rows, every, strict=True):
-            if row["id"] == primary and isinstance(claim, Band | Prediction):
-                row["sample_size"] = sample_size(row, claim.test, wanted)
+    asked = wanted is not None and (wanted.width is not None or wanted.power is not None)
+    for row, claim in zip(rows, every, strict=True):
+        row["primary"] = row["id"] == inputs.model.primary_claim
+        if asked and row["primary"] and isinstance(claim, Band | Prediction):
+            assert wanted is not None
+            row["sample_size"] = sample_size(row, claim.test, wanted)
     return rows
 
 
@@ -180,6 +189,7 @@ def _row(claim: Claim, counts: dict[MetricRef, Count], stated: list[Expected]) -
     condition = claim.test if isinstance(claim, Band | Prediction) else claim.when
     row: dict[str, Any] = {"id": claim.id, "kind": kind, "registered": str(condition)}
     row |= dict.fromkeys(("n", "can_count", "expected", "expected_from", "chance", "chances"))
+    row["unit"] = "row"
     row |= dict.fromkeys(("share", "interval", "width", "best_inside", "why_not"))
     row |= {"expected_text": "-", "interval_text": "-", "warnings": []}
     if isinstance(claim, Band | Prediction) and claim.expected is not None:
@@ -188,7 +198,7 @@ def _row(claim: Claim, counts: dict[MetricRef, Count], stated: list[Expected]) -
     count = _one_count(condition, counts)
     if isinstance(count, str):
         return row | {"why_not": count, "chance_text": count}
-    row |= {"n": count.n, "can_count": count.most}
+    row |= {"n": count.n, "unit": count.unit, "can_count": count.most}
     expected = _expected(claim, condition, count, stated)
     if isinstance(expected, Expected):
         if row["expected"] is None:
@@ -245,13 +255,12 @@ def _expected(
     if isinstance(claim, Band | Prediction) and claim.expected is not None:
         return "not computed: the expected value cannot occur"
     alike = [e for e in stated if _is_of(e.ref, count)]
-    refs = {t.ref for t in tests_in(condition)}
-    alike = [e for e in alike if e.ref in refs] or alike
     if not alike:
         return "no expectation stated (`expected`)"
     if any(not math.isclose(e.chance, alike[0].chance, rel_tol=1e-9) for e in alike):
         return f"not computed: {', '.join(e.claim for e in alike)} expect different values"
-    return alike[0]
+    refs = {t.ref for t in tests_in(condition)}
+    return next((e for e in alike if e.ref in refs), alike[0])  # named; all say the same
 
 
 def _is_of(ref: MetricRef, count: Count) -> bool:
@@ -299,7 +308,7 @@ def _interval(condition: Condition, count: Count, expected: Expected | None) -> 
         return {}
     if not 0.0 <= share <= 1.0 + 1e-12:
         return {}
-    k = min(count.most, round(share * count.most))
+    k = int(nearest_count(min(1.0, share), count.most))
     unit = 1 if is_rate(test.ref.base.name) else count.n
     low, high = (x * unit for x in wilson_interval(k, count.n, level=LEVEL))
     text = f"[{low:.3g}, {high:.3g}] at {k}/{count.n}"
@@ -318,18 +327,13 @@ def _best(test: Test, count: Count, chance_text: str | None) -> dict[str, Any]:
     at = found.p * count.most
     row: dict[str, Any] = {"best_inside": {"chance": found.chance, "at": at, "of": count.n}}
     if chance_text is not None:
-        row["chance_text"] = f"{chance_text}; at best {found.chance:.3f} (at {at:.3g}/{count.n})"
+        row["chance_text"] = (
+            f"{chance_text}; at best {shown_chance(found.chance)} (at {at:.3g}/{count.n})"
+        )
     return row
 
 
 def chances_text(chances: dict[str, float]) -> str:
     """Each outcome with its chance; none is rounded to 0 or 1 where another can happen."""
-    texts = []
-    for word, chance in chances.items():
-        text = f"{chance:.3f}"
-        if text == "0.000" and chance > 0.0:
-            text = "<0.001"
-        elif text == "1.000" and any(c > 0.0 for w, c in chances.items() if w != word):
-            text = ">0.999"
-        texts.append(f"{word} {text}")
-    return ", ".join(texts)
+    certain = sum(chance > 0.0 for chance in chances.values()) == 1
+    return ", ".join(f"{w} {shown_chance(c, certain=certain)}" for w, c in chances.items())

@@ -6,13 +6,16 @@ from typing import Any, Literal
 
 from prereg_judge.registration.claims import Test
 from prereg_judge.registration.schema import SampleSize
+from prereg_judge.report.numbers import chance, of_things
 from prereg_judge.stats.planning import Bar, RowsNeeded, n_for_power, n_for_width
 from prereg_judge.study.counted import LEVEL, is_rate
 
 _WHY_NOT = {
-    "wrong side": "no number of rows is enough: what is expected does not clear the limits",
-    "on the bar": "no number of rows is enough: a limit is what is expected",
-    "beyond the search": "more rows than are looked at",
+    "wrong side": "no number of {unit}s is enough: what is expected does not clear the limits, so "
+    "that with more of them the chance tends to 0",
+    "on the bar": "no number of {unit}s is enough: a limit is what is expected, so that with more "
+    "of them the chance tends to {tends_to:.3g}",
+    "beyond the search": "more {unit}s than are looked at",
 }
 
 
@@ -53,7 +56,7 @@ def _width(row: dict[str, Any], test: Test, wanted: float) -> dict[str, Any]:
     n = row["n"]
     scale = 1 if is_rate(test.ref.base.name) else n
     needed = n_for_width(row["share"], width=wanted / scale, level=LEVEL)
-    return _entry(wanted, row["width"], needed=needed)
+    return _entry(wanted, row["width"], needed=needed, unit=row["unit"])
 
 
 def _power(row: dict[str, Any], test: Test, wanted: float) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def _power(row: dict[str, Any], test: Test, wanted: float) -> dict[str, Any]:
         return _entry(wanted, None, why_not=row["why_not"])
     if row["can_count"] != row["n"]:
         rest = row["n"] - row["can_count"]
-        why = f"not computed: {rest} of the {row['n']} rows can never be counted"
+        why = f"not computed: {rest} of the {row['n']} {row['unit']}s can never be counted"
         return _entry(wanted, row["chance"], why_not=why)
     scale = 1 if is_rate(test.ref.base.name) else row["n"]
     name = test.ref.name.rpartition(".")[2]
@@ -69,7 +72,7 @@ def _power(row: dict[str, Any], test: Test, wanted: float) -> dict[str, Any]:
     of = "ci_low" if name == "ci_low" else "ci_high" if name == "ci_high" else "estimate"
     bar = Bar(of, test.low / scale, test.high / scale, test.low_open, test.high_open)
     needed = n_for_power(row["share"], bar=bar, power=wanted, level=LEVEL)
-    return _entry(wanted, row["chance"], needed=needed)
+    return _entry(wanted, row["chance"], needed=needed, unit=row["unit"])
 
 
 def _entry(
@@ -77,19 +80,24 @@ def _entry(
     here: float | None,
     *,
     needed: RowsNeeded | None = None,
+    unit: str = "row",
     why_not: str | None = None,
 ) -> dict[str, Any]:
     if needed is not None and needed.why_not is not None:
-        why_not = _WHY_NOT[needed.why_not]
+        why_not = _WHY_NOT[needed.why_not].format(unit=unit, tends_to=needed.tends_to)
     n = None if needed is None else needed.n
     return {"wanted": wanted, "here": here, "n_needed": n, "why_not": why_not}
 
 
 def _text(row: dict[str, Any], what: str, entry: dict[str, Any], here: str) -> str:
     if entry["n_needed"] is None:
-        return f"{row['id']}: {what}: {entry['why_not']}."
-    rows = f"{entry['n_needed']} rows"
-    return f"{row['id']}: {what} takes {rows}; there are {row['n']}, where {here}."
+        if entry["here"] is None:
+            return f"{row['id']}: {what}: {entry['why_not']}."
+        there = of_things(row["n"], row["unit"])
+        return f"{row['id']}: {what}: {entry['why_not']}; with the {there} here {here}."
+    rows = of_things(entry["n_needed"], row["unit"])
+    are = "is" if row["n"] == 1 else "are"
+    return f"{row['id']}: {what} takes {rows}; there {are} {row['n']}, where {here}."
 
 
 def _width_here(row: dict[str, Any]) -> str:
@@ -100,5 +108,4 @@ def _chance_here(row: dict[str, Any]) -> str:
     if row["chances"] is None:
         return "the chance is not known"
     sure = sum(c > 0.0 for c in row["chances"].values()) == 1
-    text = f"{row['chance']:.3f}"
-    return f"the chance is {'>0.999' if text == '1.000' and not sure else text}"
+    return f"the chance is {chance(row['chance'], certain=sure)}"

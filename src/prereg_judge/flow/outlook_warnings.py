@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from prereg_judge.registration.claims import Condition, Test
+from prereg_judge.report.numbers import chance as shown_chance
+from prereg_judge.report.numbers import of_things
 from prereg_judge.stats.chances import Floats
 from prereg_judge.study.metric import MetricRef
 
@@ -64,8 +66,14 @@ def warnings_of(
 
 def _of_refuter(row: dict[str, Any]) -> Iterator[str]:
     if row["chance"] is not None and row["chance"] >= FALSE_ALARM:
+        sure = row["chances"]["silent"] == 0.0
+        how = (
+            "is certain to fire"
+            if sure
+            else f"fires with a chance of {shown_chance(row['chance'])}"
+        )
         yield (
-            f"fires with a chance of {row['chance']:.3g} though the expected value "
+            f"{how} though the expected value "
             f"({row['expected_text']}) is true; it should stay below {FALSE_ALARM:g}"
         )
 
@@ -75,7 +83,7 @@ def _too_narrow(row: dict[str, Any]) -> Iterator[str]:
     if best is not None and best["chance"] < ENOUGH_INSIDE:
         yield (
             f"narrower than sampling noise alone: no true value lands inside with a chance of "
-            f"{ENOUGH_INSIDE:g}; the best chance is {best['chance']:.3g}, "
+            f"{ENOUGH_INSIDE:g}; the best chance is {shown_chance(best['chance'])}, "
             f"at a true value of {best['at']:.3g} of {best['of']}"
         )
 
@@ -88,12 +96,20 @@ def _settled(row: dict[str, Any]) -> Iterator[str]:
         return
     if chance >= NEARLY_CERTAIN:
         missed = math.fsum(c for w, c in row["chances"].items() if w != word)
+        if missed == 0.0:
+            yield (
+                f"certain {given}: no other outcome than {word} can occur, "
+                "so that it says nothing beyond the expectation"
+            )
+            return
         yield (
-            f"nearly certain {given}: any other outcome than {word} has a chance of {missed:.2g}, "
-            f"so that it says little beyond the expectation"
+            f"nearly certain {given}: any other outcome than {word} has a chance of "
+            f"{shown_chance(missed)}, so that it says little beyond the expectation"
         )
+    elif chance == 0.0:
+        yield f"impossible {given}: {word} cannot occur"
     elif chance <= 1.0 - NEARLY_CERTAIN:
-        yield f"nearly impossible {given}: {word} has a chance of {chance:.2g}"
+        yield f"nearly impossible {given}: {word} has a chance of {shown_chance(chance)}"
 
 
 def _coin_toss(
@@ -110,7 +126,7 @@ def _coin_toss(
         if math.isclose(chance_at(test.ref, limit), at, rel_tol=1e-9):
             yield (
                 f"its limit {limit:g} is what is expected, so that chance alone decides on which "
-                f"side of it a result falls (chance to hold {row['chance']:.3g})"
+                f"side of it a result falls (chance to hold {shown_chance(row['chance'])})"
             )
 
 
@@ -118,6 +134,6 @@ def _nearly_all(row: dict[str, Any], test: Test, values: Floats) -> Iterator[str
     held = sum(test.holds(float(v)) for v in values)
     if held >= NEARLY_ALL * len(values):
         yield (
-            f"holds at {held} of the {len(values)} counts that can occur of {row['n']} rows, "
-            f"whatever is expected"
+            f"holds at {held} of the {len(values)} counts that can occur of "
+            f"{of_things(row['n'], row['unit'])}, whatever is expected"
         )

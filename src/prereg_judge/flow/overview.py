@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,7 +35,8 @@ class Standing:
     """One registration; `problems` says what is wrong with it, in words.
 
     `due` is the day by whose end a result is due, and `overdue` says that the day is over and no
-    finished run has been scored; `withdrawn` is the reason.
+    finished run has been scored; `was_due` is a day that an amendment moved after it had passed;
+    `withdrawn` is the reason.
     """
 
     id: str
@@ -46,6 +48,7 @@ class Standing:
     versions: tuple[Version, ...] = ()
     due: str | None = None
     overdue: bool = False
+    was_due: str | None = None
     withdrawn: str | None = None
 
 
@@ -65,6 +68,7 @@ def standing(workspace: Workspace, ident: str) -> Standing:
         workspace.known(ident)  # which says what there is
     title, problems, due, retries = _read(workspace, ident, max(1, len(versions(events))))
     made, gone = versions(events), withdrawal(events)
+    dues = _dues(workspace, ident, made)
     locked: dict[int, Locked] = {}
     state: State = "draft"
     if made or workspace.lock(ident).exists():
@@ -96,9 +100,24 @@ def standing(workspace: Workspace, ident: str) -> Standing:
         tuple(_run(workspace, ident, e, retries, locked.get(e.version)) for e in entries),
         versions=made,
         due=due,
-        overdue=waiting and due is not None and clock.now()[:10] > due,
+        overdue=waiting and any(late for _, late in dues),
+        was_due=next((day for day, late in dues if late and day != due), None),
         withdrawn=None if gone is None else str(gone["reason"]),
     )
+
+
+def _dues(workspace: Workspace, ident: str, made: Sequence[Version]) -> list[tuple[str, bool]]:
+    """The day of each version that has one, and whether it passed while that version was in force.
+
+    An amendment moves a day that is still to come; one that had passed stays late.
+    """
+    ends = [*(v.locked_at for v in made[1:]), clock.now()][: len(made)]
+    found = []
+    for version, end in zip(made, ends, strict=True):
+        day = _read(workspace, ident, version.number)[2]
+        if day is not None:
+            found.append((day, end[:10] > day))
+    return found
 
 
 def _read(workspace: Workspace, ident: str, version: int) -> tuple[str, list[str], str | None, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from prereg_judge.canon import canonical_json, sha256_file
-from prereg_judge.chain import write_synced
+from prereg_judge.chain import read_chain, write_synced
 from prereg_judge.engine.protocol import Backend
 from prereg_judge.errors import IntegrityError, Problem, UsageError
 from prereg_judge.flow.backends import MakeBackend, described, make_backend
@@ -163,8 +163,15 @@ def abandon_run(workspace: Workspace, ident: str, *, reason: str) -> int:
         entries = run_entries(ledger.events(ident))
         if not entries or entries[-1].state != "open":
             raise UsageError(Problem(f"{ident!r} has no unfinished run to give up"))
-        ledger.append("run_aborted", ident=ident, run=entries[-1].number, reason=reason)
-        return entries[-1].number
+        number = entries[-1].number
+        record = workspace.run(ident, number) / "attempts.jsonl"
+        told = {"run": number, "reason": reason}
+        # What was recorded by then is vouched for like a finished run's record; a damaged one can
+        # be given up too.
+        with suppress(IntegrityError):
+            told["head"] = read_chain(record).head
+        ledger.append("run_aborted", ident=ident, **told)
+        return number
 
 
 class _Run:
@@ -308,8 +315,8 @@ class _Run:
             what = f"a record lies here that no ledger knows as run {number}"
             remedy = "move it out of the way; the ledger may have been cut"
             raise IntegrityError(Problem(what, self.workspace.shown(folder), remedy=remedy))
-        plan = self._lay_out(folder)
-        started = {"run": number, "lock": self.locked.lock_sha256, "plan": plan}
+        files = self._lay_out(folder)
+        started = {"run": number, "lock": self.locked.lock_sha256, **files}
 
         def in_force(events: list[Event]) -> dict[str, Any]:
             mine = [e for e in events if e.get("id") == self.ident]
@@ -322,20 +329,20 @@ class _Run:
         self.ledger.append_after(in_force, "run_started", ident=self.ident)
         return number, folder
 
-    def _lay_out(self, folder: Path) -> str:
-        """Write everything that is known before the first call; return the plan's hash."""
+    def _lay_out(self, folder: Path) -> dict[str, str]:
+        """Write everything that is known before the first call; return the files' hashes."""
         write_synced(folder / "registration.yaml", self.inputs.loaded.raw)
         write_synced(folder / "lock.json", self.locked.lock_bytes)
-        write_lines(folder / "prompts.jsonl", self._prompts())
         data = canonical_json(environment(self.inputs, self.model)) + b"\n"
-        write_synced(folder / "environment.json", data)
-        return write_lines(
-            folder / "plan.jsonl",
-            (
-                PlanLine(t.index, t.key, t.set, t.item.id, t.order, t.pass_no, self._prompt(t))
-                for t in self.inputs.plan
-            ),
+        plan = (
+            PlanLine(t.index, t.key, t.set, t.item.id, t.order, t.pass_no, self._prompt(t))
+            for t in self.inputs.plan
         )
+        return {
+            "prompts": write_lines(folder / "prompts.jsonl", self._prompts()),
+            "environment": write_synced(folder / "environment.json", data),
+            "plan": write_lines(folder / "plan.jsonl", plan),
+        }
 
     def _prompts(self) -> Iterator[PromptLine]:
         distinct = {p.sha256: p for p in self.model.prompt_of.values()}.values()

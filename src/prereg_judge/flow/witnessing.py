@@ -5,6 +5,7 @@ What is stamped is the hash of the ledger's last line, which stands for all line
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from prereg_judge.canon import sha256_bytes
 from prereg_judge.chain import write_synced
 from prereg_judge.errors import IntegrityError, Problem, UsageError
 from prereg_judge.flow.locked import ledger_of
+from prereg_judge.ledger.events import versions
 from prereg_judge.ledger.git_commit import Committed, NotCommitted, commit_files
 from prereg_judge.ledger.ots import ots_stamp, ots_upgrade, read_ots
 from prereg_judge.ledger.rfc3161 import read_token, request_token, verify_token
@@ -22,6 +24,7 @@ from prereg_judge.workspace import Workspace
 StampKind = Literal["rfc3161", "opentimestamps"]
 
 STAMP_TIMEOUT_S = 30.0
+_LINE = re.compile("[0-9]{6,12}")
 _SUFFIX: dict[StampKind, str] = {"rfc3161": "tsr", "opentimestamps": "ots"}
 
 
@@ -132,7 +135,7 @@ def stamp_files(workspace: Workspace) -> list[StampFile]:
     for path in sorted(workspace.stamps.glob("*")) if workspace.stamps.is_dir() else []:
         number, _, rest = path.name.partition("-")
         kind = next((k for k, suffix in _SUFFIX.items() if rest.endswith(f".{suffix}")), None)
-        if kind is not None and number.isdigit():
+        if kind is not None and _LINE.fullmatch(number) and path.is_file():
             found.append(StampFile(kind, path, int(number), path.read_bytes()))
     return found
 
@@ -163,6 +166,18 @@ def _keep(
     values |= {"sha256": sha256_bytes(raw), "by": by, "time": time}
     ledger_of(workspace).append("stamped", ident="", **values)
     return Stamped(kind, path, head, line, by, time)
+
+
+def locked_files(workspace: Workspace) -> list[Path]:
+    """Every registration, lock and tombstone that the ledger names and that is there."""
+    found = []
+    events = ledger_of(workspace).events()
+    for ident in sorted({str(e["id"]) for e in events if e["event"] == "registered"}):
+        for version in versions(e for e in events if e["id"] == ident):
+            found.append(workspace.registration(ident, version.number))
+            found.append(workspace.lock(ident, version.number))
+        found.append(workspace.tombstone(ident))
+    return [path for path in found if path.is_file()]
 
 
 def commit_witness(

@@ -21,6 +21,7 @@ from prereg_judge.canon import canonical_json
 from prereg_judge.chain import Chain, ChainWriter, read_chain, write_synced
 from prereg_judge.errors import IntegrityError, Problem
 from prereg_judge.ledger.events import Event, EventName, impossible
+from prereg_judge.ledger.forms import well_formed
 
 _RESTORE = "restore the ledger from git or a copy"
 
@@ -53,11 +54,13 @@ class Ledger:
         IntegrityError
             If it is no tip as this tool writes it.
         """
+        file = str(Path(self.shown).with_name("ledger.tip"))
+        if self.tip_path.exists() and not self.tip_path.is_file():
+            raise IntegrityError(Problem("is not a file", file))
         try:
             raw = self.tip_path.read_bytes()
         except FileNotFoundError:
             return None
-        file = str(Path(self.shown).with_name("ledger.tip"))
         try:
             value = json.loads(raw)
             tip = Tip(**value)
@@ -79,6 +82,10 @@ class Ledger:
         # The tip first: a writer adds the line before it moves the tip.
         tip = self.tip()
         chain = read_chain(self.path, shown=self.shown)
+        for number, line in enumerate(chain.lines, start=1):
+            if not well_formed(line):
+                what = "is no event that this tool writes"
+                raise IntegrityError(Problem(what, self.shown, number, remedy=_RESTORE))
         if tip is None:
             return chain
         if len(chain.lines) < tip.lines:

@@ -46,7 +46,8 @@ class RunEntry:
     """One run as the ledger tells it.
 
     `lock` is the hash of the lock in force when it began, `version` that lock's number; `verdict`
-    is the word of the last scoring; `manifest` the hash of the run's manifest.
+    is the word of the last scoring; `manifest` the hash of the run's manifest; `head` that of the
+    last line of the record of a run that was given up.
     """
 
     number: int
@@ -58,6 +59,7 @@ class RunEntry:
     manifest: str | None = None
     verdict: str | None = None
     reason: str | None = None
+    head: str | None = None
 
     @property
     def ended(self) -> str:
@@ -131,7 +133,7 @@ def run_entries(events: list[Event]) -> list[RunEntry]:
             elif name == "run_finished":
                 run.update(state=event["status"], manifest=event["manifest"])
             elif name == "run_aborted":
-                run.update(state="aborted", reason=event["reason"])
+                run.update(state="aborted", reason=event["reason"], head=event.get("head"))
             elif name == "scored":
                 run["verdict"] = event["verdict"]
     return [RunEntry(**run) for _, run in sorted(runs.items())]

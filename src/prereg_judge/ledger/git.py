@@ -60,6 +60,7 @@ _ALWAYS = (
     "--no-pager",
     *("-c", f"core.hooksPath={os.devnull}"),
     *("-c", "core.commitGraph=false"),
+    *("-c", "core.fsmonitor=false"),  # which may name a command
     *("-c", "advice.graftFileDeprecated=false"),
 )
 
@@ -105,16 +106,19 @@ class Git:
         index: Path | None = None,
         writes: bool = False,
         interactive: bool = False,
+        fetches: bool = False,
         timeout_s: float = TIMEOUT_S,
     ) -> Answer:
         """Run one git command to its end and return what it gave; never raises for git's sake.
 
         `index` is used in place of the repository's own index. `writes` lets git take locks
         that reading does not need. Git has no terminal, so that nothing it starts waits for a
-        person, unless `interactive`: signing may ask for a passphrase. A command that cannot be
+        person, unless `interactive`: signing may ask for a passphrase. Only with `fetches` does it
+        reach for other repositories: in one of somebody else's making, settings may say that
+        objects are to be had by running a command. A command that cannot be
         started or is not done in `timeout_s` seconds gives a code other than 0.
         """
-        environment = _environment(index=index, writes=writes)
+        environment = _environment(index=index, writes=writes, fetches=fetches)
         try:
             process = subprocess.Popen(
                 self._command(args),
@@ -155,7 +159,7 @@ class Git:
                 stdin=asked,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=_environment(index=None, writes=False),
+                env=_environment(index=None, writes=False, fetches=False),
                 start_new_session=True,
             )
         deadline = threading.Timer(timeout_s, _kill, [process], {"group": True})
@@ -242,9 +246,11 @@ def _unusable(answer: Answer) -> Unusable:
     return Unusable("failed", answer.err)
 
 
-def _environment(*, index: Path | None, writes: bool) -> dict[str, str]:
+def _environment(*, index: Path | None, writes: bool, fetches: bool) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if k not in _NOT_PASSED_ON}
     kept |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_GRAFT_FILE": os.devnull}
+    if not fetches:
+        kept |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
     if not writes:
         kept["GIT_OPTIONAL_LOCKS"] = "0"
     if index is not None:

@@ -76,14 +76,15 @@ def _place(root: Path, file: Path) -> tuple[Git | NoHistory, str]:
     The path is that in the workspace where there is no repository.
     """
     inside = str(file.relative_to(root)) if file.is_relative_to(root) else file.name
-    folder, rest = (file.parent, file.name) if file.parent.is_dir() else (root, inside)
-    repository = open_repository(folder)
+    # As the workspace's repository knows it, also where a link, or a repository of its own, was put
+    # in the place of the ledger's folder.
+    repository = open_repository(root)
     if isinstance(repository, Unusable):
         return NoHistory(repository.reason, repository.detail), inside
     if repository.top is None:
         what = f"{repository.folder} is a bare repository: no work tree"
         return NoHistory("bare", what), inside
-    real = folder.resolve() / rest
+    real = root.resolve() / inside
     if not real.is_relative_to(repository.top):
         what = f"{file} is not inside the work tree {repository.top}"
         return NoHistory("outside", what), inside
@@ -106,7 +107,11 @@ def _clone(clone: str | Path) -> Iterator[Git | NoHistory]:
         fetch = ("fetch", "--quiet", "--no-tags", "--update-shallow", "--no-auto-gc")
         source = Path(clone).resolve() if Path(clone).exists() else clone  # git is elsewhere
         what = ("--", str(source), "+refs/*:refs/*")
-        done = git.run(*fetch, *what, writes=True, timeout_s=FETCH_TIMEOUT_S) if made.ok else made
+        done = (
+            git.run(*fetch, *what, writes=True, fetches=True, timeout_s=FETCH_TIMEOUT_S)
+            if made.ok
+            else made
+        )
         yield git if done.ok else _no_history(done)
 
 

@@ -6,6 +6,7 @@ template, prompts), so that is done in `flow.locking`.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from prereg_judge import __version__
 from prereg_judge.canon import canonical_json, sha256_bytes, sha256_file, sha256_value
 from prereg_judge.errors import IntegrityError, Problem
 from prereg_judge.words import ExposureLevel
@@ -197,6 +199,16 @@ def changed(
         elif path.stat().st_size != entry.n_bytes or sha256_file(path) != entry.sha256:
             problems.append(Problem("was changed after the lock", entry.name, remedy=remedy))
     return problems
+
+
+# What renders prompts and counts their tokens.
+_RENDERING = ("jinja2", "llama-cpp-python", "llguidance")
+
+
+def tool_here() -> dict[str, str]:
+    """This version of the tool, its source's hash, and the libraries that make prompts."""
+    libraries = {name: importlib.metadata.version(name) for name in _RENDERING}
+    return {"version": __version__, "source_sha256": tool_source_sha256(), **libraries}
 
 
 @lru_cache(maxsize=1)

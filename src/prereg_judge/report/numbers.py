@@ -20,14 +20,36 @@ _METHODS = {"wilson": "Wilson", "wilson, times n": "Wilson × n"}
 def number(value: float) -> str:
     """A value: whole numbers whole, shares to four decimals, others to two; never as a power.
 
-    What is not whole is never rounded to 0 or 1: it reads `<0.0001` or `>0.9999`.
+    What is not whole is never rounded to 0 or 1: it reads `<0.0001` or `>0.9999`; below 0
+    `>-0.0001` or `<-0.9999`.
     """
     if float(value).is_integer():
         return str(int(value))
     if abs(value) >= 1:
         return f"{value:.2f}"
     text = f"{value:.4f}".rstrip("0")
-    return {"0.": "<0.0001", "1.": ">0.9999"}.get(text, text)
+    return {"0.": "<0.0001", "1.": ">0.9999", "-0.": ">-0.0001", "-1.": "<-0.9999"}.get(text, text)
+
+
+def chance(value: float, *, certain: bool = False) -> str:
+    """A chance to three decimals; only one that is 0 reads 0.000, only a certain one 1.000.
+
+    Parameters
+    ----------
+    value
+        From 0 to 1. A chance so close to 1 that it is 1 as a float need not be certain.
+    certain
+        Whether nothing else can happen.
+    """
+    text = f"{value:.3f}"
+    if text == "1.000" and not certain:
+        return ">0.999"
+    return "<0.001" if text == "0.000" and value > 0.0 else text
+
+
+def of_things(number_of: int, thing: str) -> str:
+    """A number with its noun: `1 row`, `2 rows`; `thing` in the singular."""
+    return f"{number_of} {thing}{'' if number_of == 1 else 's'}"
 
 
 def interval(shown: Interval) -> str:

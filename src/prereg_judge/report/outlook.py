@@ -1,4 +1,4 @@
-"""What the claims are worth before the first call, as a table for a terminal.
+"""What the claims are worth, as a table for a terminal.
 
 Takes the plain rows of `flow.outlook`; computes nothing.
 """
@@ -18,7 +18,13 @@ ASSUMPTION = (
     "Chances are exact binomial: rows independent of each other, each with the same chance. Where "
     "rows differ in their chances and the mean stays, the count spreads less than this, because "
     "p(1 - p) summed over the rows is largest where all are alike; rows that go together, such as "
-    "near copies, spread it more. Every trial is taken to have a verdict."
+    "near copies, spread it more."
+)
+VERDICTS = "Every trial is taken to have a verdict."
+# Under a claim on trials without a verdict the sentence above would contradict it.
+VERDICTS_BESIDE = (
+    "Every trial is taken to have a verdict, but for claims on trials without one: these claims "
+    "are taken each by itself."
 )
 
 
@@ -32,7 +38,7 @@ def expectation_table(rows: list[dict[str, Any]]) -> RenderableType:
     rows
         As `flow.outlook` gives them; without a row the table is empty.
     """
-    table = Table(title="Before the first call", title_justify="left", title_style="bold")
+    table = Table(title="What the claims are worth", title_justify="left", title_style="bold")
     table.add_column("claim", overflow="fold", max_width=18)
     table.add_column("registered", overflow="fold")
     for name, width in (("n", 8), ("expected", 10), ("chance of each outcome", 17)):
@@ -41,8 +47,12 @@ def expectation_table(rows: list[dict[str, Any]]) -> RenderableType:
     for row in rows:
         table.add_row(*map(escape, _cells(row)))
     parts: list[RenderableType] = [table]
-    if any(row["chance"] is not None for row in rows):
-        parts.append(Text(ASSUMPTION, style="dim"))
+    units = {row["unit"] for row in rows if row["chance"] is not None}
+    if units:
+        verdicts = (
+            {"row": VERDICTS, "trial": ""}[min(units)] if len(units) == 1 else VERDICTS_BESIDE
+        )
+        parts.append(Text(f"{ASSUMPTION} {verdicts}".rstrip(), style="dim"))
     for row in rows:
         texts = row.get("sample_size", {}).get("texts", [])
         parts += [Text(visible(f"Sample size: {text}")) for text in texts]
@@ -53,7 +63,9 @@ def expectation_table(rows: list[dict[str, Any]]) -> RenderableType:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     """A row's texts; each outcome on a line of its own, so that metric names stay whole."""
+    ident = f"{row['id']}\n(primary)" if row["primary"] else row["id"]
     n = "?" if row["n"] is None else str(row["n"])
+    n += "\ntrials" if row["unit"] == "trial" else ""
     if row["can_count"] != row["n"]:
         n += f"\n({row['can_count']} can count)"
     chance = row["chance_text"]
@@ -62,4 +74,4 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     interval = row["interval_text"].replace(" at ", "\nat ")
     if row["width"] is not None:
         interval += f"\n{row['width']:.3g} wide"
-    return row["id"], row["registered"], n, row["expected_text"], chance, interval
+    return ident, row["registered"], n, row["expected_text"], chance, interval

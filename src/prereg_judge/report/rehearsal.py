@@ -5,6 +5,7 @@ Sees results of plays, never records. Every share has its n and its Wilson inter
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,12 +126,16 @@ class Spread:
         How many plays there were.
     undefined
         How often it was undefined for each reason.
+    within
+        The least and the largest value that the metric can have; the latter infinite for what
+        has no such bound, as durations.
     """
 
     ref: MetricRef
     values: tuple[float, ...]
     n: int
     undefined: Mapping[str, int]
+    within: tuple[float, float]
 
     @property
     def mean(self) -> float | None:
@@ -139,8 +144,17 @@ class Spread:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Student's t interval of the mean at `LEVEL`; None for values that are all alike."""
-        return mean_interval(self.values, level=LEVEL) if self.values else None
+        """Student's t interval of the mean at `LEVEL`, clipped to what the mean can be.
+
+        None for values that are all alike. Clipping takes away no value that could be true, so
+        the coverage stays.
+        """
+        found = mean_interval(self.values, level=LEVEL) if self.values else None
+        return (
+            None
+            if found is None
+            else (max(self.within[0], found[0]), min(self.within[1], found[1]))
+        )
 
     @property
     def quantiles(self) -> tuple[float, ...]:
@@ -175,8 +189,21 @@ def spreads(scenario: Scenario) -> tuple[Spread, ...]:
         metrics = [play.claimed[ref] for play in scenario.plays]
         values = tuple(m.value for m in metrics if m.value is not None)
         lacking = Counter(str(m.undefined) for m in metrics if m.undefined is not None)
-        found.append(Spread(ref, values, len(metrics), dict(lacking)))
+        found.append(Spread(ref, values, len(metrics), dict(lacking), _range(metrics)))
     return tuple(found)
+
+
+def _range(metrics: Sequence[Metric]) -> tuple[float, float]:
+    """What a metric can be: a share is at most 1, a count at most its n, and nothing negative but
+    a limit of a t interval.
+    """
+    if metrics[0].unit == "seconds" and metrics[0].ref != metrics[0].ref.base:
+        return -math.inf, math.inf
+    if metrics[0].unit in ("share", "probability"):
+        return 0.0, 1.0
+    most = [m.n for m in metrics if m.value is not None and m.k is not None and m.n is not None]
+    whole = len(most) == sum(m.value is not None for m in metrics)
+    return 0.0, float(max(most, default=0)) if whole else math.inf
 
 
 def warnings(scenario: Scenario) -> list[str]:
@@ -261,7 +288,7 @@ def _scenario_json(scenario: Scenario) -> dict[str, Any]:
                 "undefined": dict(s.undefined),
                 "mean": s.mean,
                 "mean_interval": None if s.interval is None else list(s.interval),
-                "mean_method": "t",
+                "mean_method": "t, clipped to the range of the metric",
                 "quantiles": {f"{q:g}": v for q, v in zip(QUANTILES, s.quantiles, strict=False)},
             }
             for s in spreads(scenario)
@@ -339,7 +366,7 @@ def _verdicts(scenarios: Sequence[Scenario]) -> Table:
 def _metrics(scenarios: Sequence[Scenario]) -> Table:
     table = Table(title="Registered metrics over the rehearsals", title_justify="left")
     table.add_column("metric", overflow="fold")
-    table.add_column(f"mean, {LEVEL:.0%} t")
+    table.add_column(f"mean, {LEVEL:.0%} t, clipped")
     table.add_column(f"quantiles {', '.join(f'{q:g}' for q in QUANTILES)}")
     table.add_column("defined in")
     for name, scenario in zip("AB", scenarios, strict=False):

@@ -23,6 +23,7 @@ from prereg_judge.study.expected import AgreementCurve
 from prereg_judge.study.metric import Metric
 from prereg_judge.study.rows import TransitionTable
 from prereg_judge.verdict import ClaimOutcome, Verdict
+from prereg_judge.wording import visible as made_visible
 
 # C0 (but tab and line feed), DEL, C1, and half characters, which no encoding can write.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -34,6 +35,11 @@ _BAD |= {"FAIL", "REFUTED", "STOPPED", "INVALID"}
 def visible(text: str) -> str:
     """Text with its control characters written out, as `\\x1b`: a terminal obeys none of them."""
     return _CONTROL.sub(lambda m: ascii(m.group())[1:-1], text)
+
+
+def one_line(text: str) -> str:
+    """Text of others as part of a line of ours: it can neither end the line nor turn it around."""
+    return made_visible(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def outcome_text(word: str) -> Text:
@@ -139,7 +145,7 @@ def verdict_text(verdict: Verdict, run: int, runs: Sequence[RunLine]) -> Text:
     """The last line: the word, which run, and why."""
     text = Text("Verdict: ") + outcome_text(verdict.word) + Text(f"  ({history(run, runs)})")
     for reason in verdict.reasons:
-        text += Text(visible(f"\n  because {reason}"))
+        text += Text("\n  because " + one_line(reason))
     return text
 
 
@@ -148,8 +154,8 @@ def post_hoc_parts(line: PostHocLine) -> list[RenderableType]:
     head = f"POST HOC: version {line.version}, locked {line.locked_at}, after this run began"
     head += f" ({line.reason})"
     if line.verdict is None:
-        return [Text(visible(f"{head} is not applied: {line.why_not}"), style="dim")]
-    word = Text(visible(f"{head} would give ")) + Text(line.verdict.word, style="bold")
+        return [Text(one_line(f"{head} is not applied: {line.why_not}"), style="dim")]
+    word = Text(one_line(f"{head} would give ")) + Text(line.verdict.word, style="bold")
     return [
         word + Text("; it does not decide."),
         claims_table(line.verdict.outcomes, title=f"Claims of version {line.version}, post hoc"),
@@ -205,7 +211,7 @@ def render(result: Result, *, everything: bool = False) -> RenderableType:
         *(curve_table(c) for c in result.curves),
         claims_table(result.verdict.outcomes, primary=result.primary),
         *(part for line in result.post_hoc for part in post_hoc_parts(line)),
-        *(Text(f"Note: {visible(note)}") for note in result.notes),
+        *(Text(f"Note: {one_line(note)}") for note in result.notes),
         verdict_text(result.verdict, result.run, result.runs),
     ]
     return Group(*parts)

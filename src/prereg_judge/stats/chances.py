@@ -128,6 +128,38 @@ def share_with_limit(limit: float, n: int, *, side: Literal["low", "high"], leve
     return min(1.0, max(0.0, limit + (away if side == "low" else -away)))
 
 
+def nearest_count(p: float, n: ArrayLike) -> NDArray[np.int64]:
+    """The count nearest to p n; of two that are equally near, the even one.
+
+    Parameters
+    ----------
+    p
+        Share, 0 <= p <= 1.
+    n
+        Trials, n >= 0: one number, or many.
+
+    Returns
+    -------
+    NDArray
+        Whole numbers from 0 to n, shape as `n`.
+
+    Raises
+    ------
+    ValueError
+        When p is outside its range.
+
+    Notes
+    -----
+    A share such as 7.5 / 11 is no float, so that p n misses the middle by a few last digits: what
+    is within eight of them counts as the middle. Degenerate case: n = 0 gives 0.
+    """
+    check_chance("p", p)
+    exact = p * np.asarray(n, np.float64)
+    middle = np.floor(exact) + 0.5
+    near = np.abs(exact - middle) <= 8 * np.finfo(np.float64).eps * exact
+    return np.asarray(np.rint(np.where(near, middle, exact)), dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Chances:
     """Chances that a value falls below its limits, within them, above them; they sum to 1."""

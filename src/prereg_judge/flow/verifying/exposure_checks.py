@@ -35,6 +35,8 @@ def check_exposure(workspace: Workspace, locked: Locked, about: str, findings: F
     less = EXPOSURE_LEVELS.index(lock.exposure.level) < EXPOSURE_LEVELS.index(again.level)
     if less or len(again.known) > len(lock.exposure.known):
         findings.violated(about, "more had been seen by the lock than the lock says")
+    elif again.known != lock.exposure.known:
+        findings.violated(about, "what had been seen by the lock is not what the lock says")
     else:
         what = f"exposure {lock.exposure.level!r}: all uses in this ledger by then are in the lock"
         findings.proved(about, what, "computed again from the ledger")

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from prereg_judge.canon import sha256_bytes
 from prereg_judge.chain import Chain, read_chain
 from prereg_judge.errors import PreregError, Problem
 from prereg_judge.flow.locked import ledger_of
 from prereg_judge.flow.verifying.findings import Findings
 from prereg_judge.ledger.book import Tip
-from prereg_judge.ledger.events import Event, EventName, impossible
+from prereg_judge.ledger.events import Event, impossible
+from prereg_judge.ledger.forms import well_formed
 from prereg_judge.workspace import Workspace
 
 LEDGER = "ledger"
 _RESTORE = "restore it from git or a copy"
-_KNOWN = frozenset([*get_args(EventName), "torn"])
-# What an event holds beside `at` and `id`, as far as anything relies on it.
-_LOCKS: dict[str, type] = {"lock": str, "registration": str, "locked_at": str}
-_HOLDS: dict[str, dict[str, type]] = {
-    "registered": _LOCKS,
-    "amended": {**_LOCKS, "version": int, "previous": str, "reason": str},
-    "withdrawn": {"reason": str, "tombstone": str},
-    "run_started": {"run": int, "lock": str, "plan": str},
-    "run_resumed": {"run": int, "head": str},
-    "run_finished": {"run": int, "status": str, "manifest": str},
-    "run_aborted": {"run": int, "reason": str},
-    "scored": {"run": int, "verdict": str, "score": str},
-    "stamped": {"file": str, "sha256": str, "line": int, "of": str},
-}
-_MAY_HOLD: dict[str, type] = {"result": str, "tool_source": str, "seen": str, "exposure": str}
-_MAY_HOLD["tool"] = dict
-_IDENTITY = {"judge", "prompt", "model", "items", "files"}
 
 
 def check_ledger(workspace: Workspace, findings: Findings) -> Chain | None:
@@ -46,7 +28,11 @@ def check_ledger(workspace: Workspace, findings: Findings) -> Chain | None:
         findings.not_proved(LEDGER, "it is empty: nothing was ever locked here")
     try:
         ledger.chain()
-        if chain.lines and ledger.tip() is None:
+        if (
+            len(chain.lines) == 1 and ledger.tip() is None
+        ):  # as a kill after the first line leaves it
+            _check_lag(None, chain, findings)
+        elif chain.lines and ledger.tip() is None:
             what = "ledger.tip is missing, which names the last line: lines may be gone"
             findings.violated(LEDGER, Problem(what, remedy=_RESTORE))
         elif chain.lines:
@@ -61,41 +47,6 @@ def check_ledger(workspace: Workspace, findings: Findings) -> Chain | None:
     _check_events(chain, findings)
     _check_stamp_files(workspace, chain, findings)
     return chain
-
-
-def well_formed(line: Event) -> bool:
-    """Whether a line of the ledger holds what an event of its name does, in its kinds."""
-    name = line.get("event")
-    if not isinstance(name, str) or name not in _KNOWN:
-        return False
-    may = {key: kind for key, kind in _MAY_HOLD.items() if key in line}
-    kinds = {"at": str, "id": str, **may, **_HOLDS.get(name, {})}
-    if not all(type(line.get(key)) is kind for key, kind in kinds.items()):
-        return False
-    of_all = name in ("stamped", "torn")  # and of no registration
-    together = ("result" in line) == ("tool_source" in line)
-    return of_all == (line["id"] == "") and together and _inputs_fit(line)
-
-
-def _inputs_fit(line: Event) -> bool:
-    """Whether the identity of inputs, which older lines lack, is one."""
-    told, rows = line.get("inputs"), line.get("rows", [])
-    if told is None:
-        return True
-    if not isinstance(told, dict) or told.keys() != _IDENTITY:
-        return False
-    lists = [rows, told["model"], *(_values(told[name]) for name in ("items", "files"))]
-    fits = all(isinstance(one, list) and all(isinstance(t, str) for t in one) for one in lists)
-    probe = line["event"] == "probe_started"
-    return (
-        fits
-        and all(isinstance(told[n], str) for n in ("judge", "prompt"))
-        and (not probe or "rows" in line)
-    )
-
-
-def _values(told: object) -> object:
-    return list(told.values()) if isinstance(told, dict) else None
 
 
 def _check_lag(tip: Tip | None, chain: Chain, findings: Findings) -> None:
@@ -145,7 +96,7 @@ def _check_stamp_files(workspace: Workspace, chain: Chain, findings: Findings) -
             problem = Problem("is not the stamp that the ledger names", shown, remedy=_RESTORE)
             findings.violated(LEDGER, problem)
     there = workspace.stamps.iterdir() if workspace.stamps.is_dir() else ()
-    for path in sorted(p for p in there if p.is_file() and p.name not in named):
+    for path in sorted(p for p in there if p.name not in named):
         what = "a stamp that the ledger does not name: it was put here, or the ledger was cut"
         findings.violated(LEDGER, Problem(what, workspace.shown(path), remedy=_RESTORE))
 

@@ -6,23 +6,25 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from prereg_judge.canon import sha256_bytes, sha256_file
+from prereg_judge.canon import sha256_bytes
 from prereg_judge.errors import PreregError, Problem
 from prereg_judge.flow.exposure import row_hashes
 from prereg_judge.flow.locked import (
     Locked,
     changed_inputs,
+    derive,
     differing_names,
     open_locked,
     partly_derived,
     read_lock,
     unknown_versions,
 )
+from prereg_judge.flow.prompts import read_model
 from prereg_judge.flow.verifying.exposure_checks import check_exposure
 from prereg_judge.flow.verifying.findings import Findings
 from prereg_judge.hashing import FileHashes
 from prereg_judge.ledger.events import Event, versions, withdrawal
-from prereg_judge.registration.lock import Lock, changed, tool_source_sha256
+from prereg_judge.registration.lock import Lock, changed, tool_here, tool_source_sha256
 from prereg_judge.workspace import Workspace, model_files
 
 Progress = Callable[[int], None]
@@ -35,9 +37,13 @@ def check_registration(
     events: list[Event],
     findings: Findings,
     *,
+    render: bool = False,
     progress: Progress | None = None,
 ) -> dict[int, Locked]:
-    """The versions that stand, by number; what was found goes to `findings`."""
+    """The versions that stand, by number; what was found goes to `findings`.
+
+    With `render`, every prompt is rendered and tokenized again, which needs the model's file.
+    """
     made = versions(events)
     findings.violated(ident, *unknown_versions(workspace, ident, len(made)))
     _check_tombstone(workspace, ident, events, findings)
@@ -79,6 +85,7 @@ def check_registration(
         standing[version.number] = locked
         _check_withheld(locked, about, findings)
         _check_derived(locked, about, findings)
+        _check_prompts(locked, about, findings, render=render)
         check_exposure(workspace, locked, about, findings)
     return standing
 
@@ -145,9 +152,17 @@ def _check_derived(locked: Locked, about: str, findings: Findings) -> None:
     then = locked.lock.derived
     differing = differing_names(then, partly_derived(locked.inputs, then))
     same_tool = locked.lock.tool["source_sha256"] == tool_source_sha256()
+    if not same_tool:
+        then_source, here = locked.lock.tool["source_sha256"][:12], tool_source_sha256()[:12]
+        what = f"what the version that locked it made of it: source {then_source}, here {here}"
+        findings.not_proved(about, what, "verify with that version too")
     known = locked.lock.rows and not locked.inputs.workspace.withheld
-    if known and locked.lock.rows != row_hashes(locked.inputs) and same_tool:
-        findings.violated(about, "the rows' hashes in the lock are not those of its items")
+    if known and locked.lock.rows != row_hashes(locked.inputs):
+        what = "the rows' hashes in the lock are not those of its items"
+        if same_tool:
+            findings.violated(about, what)
+        else:
+            findings.not_proved(about, what, "another version may hash rows otherwise")
     # Nothing but this hash vouches for rows without their text, whatever version reads them.
     rows = bool(locked.inputs.workspace.withheld) and "labels" in differing
     if differing and (same_tool or rows):
@@ -158,9 +173,41 @@ def _check_derived(locked: Locked, about: str, findings: Findings) -> None:
         findings.not_proved(about, what, f"use source {locked.lock.tool['source_sha256'][:12]}")
     else:
         what = f"the plan of {then.n_trials} trials, the meaning and the labels follow from them"
-        findings.proved(about, what, "made again")
+        by = "made again"
+        if locked.inputs.workspace.withheld:
+            what = f"the plan of {then.n_trials} trials and the meaning follow from them"
+            by += "; the labels in the bundle have the lock's hash"
+        findings.proved(about, what, by)
     if not then.labels:
         findings.not_proved(about, "its lock is of an older form, without hashes of its rows")
+
+
+def _check_prompts(locked: Locked, about: str, findings: Findings, *, render: bool) -> None:
+    """What the files become with the model's vocabulary and template: prompts, tokens, grammar."""
+    then = locked.lock.derived
+    if locked.inputs.workspace.withheld:
+        return  # said of the bundle
+    if not render:
+        what = "that its prompts, tokens and grammar follow from its files"
+        findings.not_proved(about, what, "leave --no-prompts out")
+        return
+    try:
+        differing = differing_names(then, derive(locked.inputs, read_model(locked.inputs)))
+    except PreregError as exc:
+        what = f"that its prompts and their tokens follow from its files: {exc.problems[0].what}"
+        findings.not_proved(about, what, "bring back the model's file")
+        return
+    if differing and locked.lock.tool == tool_here():
+        what = f"{', '.join(differing)}: made again from the same files, not what the lock says"
+        findings.violated(about, what)
+    elif differing:
+        # Libraries render and tokenize, and are not in the lock: another version may differ.
+        what = f"{', '.join(differing)}: made again from the same files, not what the lock says"
+        findings.not_proved(about, what, "install the libraries that its runs name, and try again")
+    else:
+        served = "" if then.longest_prompt else ", as they are sent to the server"
+        what = f"every prompt{served} and the grammar follow from its files"
+        findings.proved(about, what, "rendered again" + ("" if served else ", and tokenized"))
 
 
 def _check_tombstone(
@@ -188,6 +235,9 @@ def _is_stone(raw: bytes, event: Event, lock: str) -> bool:
     """Whether a tombstone is the one that its event names, and says the same."""
     if sha256_bytes(raw) != event["tombstone"]:
         return False
-    told = json.loads(raw)  # as this tool wrote it, where nobody made the hash fit
     mine = {"id": event["id"], "lock": lock, "reason": event["reason"]}
-    return isinstance(told, dict) and all(told.get(key) == value for key, value in mine.items())
+    try:
+        told = {**json.loads(raw)}
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return all(told.get(key) == value for key, value in mine.items())

@@ -119,11 +119,16 @@ def _check_unfinished(
         findings.raised(about, exc)
         return
     findings.violated(about, *_prompt_problems(workspace, locked, folder))
-    how = "given up" if entry.state == "aborted" else "unfinished"
     why = f" ({entry.reason})" if entry.reason else ""
-    what = f"it is {how}{why}, with {len(record.attempts)} attempts: what the ledger has not seen "
-    what += "of them, and its environment.json, could be changed or cut"
-    findings.not_proved(about, what, "only a finished run's record is vouched for by the ledger")
+    n = len(record.attempts)
+    if entry.head is not None:
+        what = f"it was given up{why}, with {n} attempts, which are all there"
+        findings.proved(about, what, "the hash of its last line in the ledger")
+        return
+    how = "given up" if entry.state == "aborted" else "unfinished"
+    what = f"it is {how}{why}, with {n} attempts: what the ledger has not seen of them could be "
+    what += "changed or cut"
+    findings.not_proved(about, what, "resume it, or give it up: the ledger then holds its end")
 
 
 def _unfinished_record(workspace: Workspace, locked: Locked, entry: RunEntry) -> Record:
@@ -153,9 +158,10 @@ def _unfinished_record(workspace: Workspace, locked: Locked, entry: RunEntry) ->
     if not record.heads.issuperset(noted_heads(locked, entry)):
         what = "attempts that the ledger knows of are gone: the record was cut or replaced"
         raise IntegrityError(Problem(what, f"{shown}/attempts.jsonl", remedy=_RESTORE))
+    if entry.head is not None and record.head != entry.head:
+        what = "is not the record that was given up: the ledger names another last line"
+        raise IntegrityError(Problem(what, f"{shown}/attempts.jsonl", remedy=_RESTORE))
     for line in record.notes:
-        if not isinstance(line.get("event"), str):
-            raise IntegrityError(Problem("is no record of this tool", f"{shown}/attempts.jsonl"))
         check.note(line)
     for attempt in record.attempts:
         check.attempt(attempt)
@@ -201,7 +207,7 @@ def _check_finished(
         return "changed"
     trials, attempts = len(record.by_trial), len(record.attempts)
     planned = locked.lock.derived.n_trials
-    what = f"{attempts} attempts, of {trials} of {planned} trials; none without a planned trial"
+    what = f"{attempts} attempts, for {trials} of {planned} planned trials and for no other"
     if entry.state == "stopped":
         what += "; a registered stop rule ended it"
     by = "the chain of its record, its manifest, and the manifest's hash in the ledger"

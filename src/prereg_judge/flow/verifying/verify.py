@@ -8,19 +8,21 @@ from pathlib import Path
 from prereg_judge.errors import Problem, UsageError
 from prereg_judge.flow.verifying.copies import check_copies, copies_among
 from prereg_judge.flow.verifying.findings import WITNESSES, Findings, WitnessName
-from prereg_judge.flow.verifying.ledger_checks import LEDGER, check_ledger, well_formed
+from prereg_judge.flow.verifying.ledger_checks import LEDGER, check_ledger
 from prereg_judge.flow.verifying.registration_checks import check_registration
 from prereg_judge.flow.verifying.run_checks import check_runs
 from prereg_judge.flow.verifying.witness_checks import check_witnesses
 from prereg_judge.ledger.events import Event, versions
+from prereg_judge.ledger.forms import well_formed
 from prereg_judge.workspace import Workspace
 
 # What no witness can show, whatever was stamped; said once in every verification.
 BEYOND = (
     "that nothing was run elsewhere before the lock, and that these runs are all there were: only "
     "what went through this ledger is known",
-    "that the recorded replies came from this model on this machine: whoever has the files can "
-    "write a record that fits. A seeded or greedy run can be made again and compared",
+    "that the recorded replies came from this model on this machine, and were made when they say: "
+    "whoever has the files can write a record that fits. A seeded or greedy run can be made again "
+    "and compared",
 )
 
 
@@ -32,6 +34,7 @@ def verify_workspace(
     roots: Sequence[bytes] = (),
     clones: Sequence[str | Path] = (),
     headers: Sequence[str] = (),
+    render: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Findings:
     """Re-derive everything of some registrations (None: of all) from bytes.
@@ -48,6 +51,8 @@ def verify_workspace(
     clones
         Other clones of the repository whose histories are compared; or bundles, scores and
         manifests that somebody kept, whose ledger lines must be here.
+    render
+        Whether every prompt is rendered and tokenized again, with the model's own vocabulary.
 
     Raises
     ------
@@ -70,7 +75,9 @@ def verify_workspace(
             what = "not looked at further: the ledger is the reference for it, and does not hold"
             findings.not_proved(ident, what)
             continue
-        standing = check_registration(workspace, ident, events, findings, progress=progress)
+        standing = check_registration(
+            workspace, ident, events, findings, render=render, progress=progress
+        )
         if versions(events):
             check_runs(workspace, ident, events, standing, findings)
     copies = copies_among(clones)
@@ -81,7 +88,7 @@ def verify_workspace(
     check_witnesses(workspace, chain, wanted, findings, roots=roots, clones=clones, headers=headers)
     _required(wanted, every, require, findings)
     for what in BEYOND:
-        findings.not_proved("any witness", what)
+        findings.not_proved("beyond any witness", what)
     return findings
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prereg_judge.chain import Chain
-from prereg_judge.errors import IntegrityError, PreregError, Problem
+from prereg_judge.errors import InputError, IntegrityError, PreregError, Problem
 from prereg_judge.flow.verifying.findings import Findings, WitnessName
 from prereg_judge.flow.verifying.ledger_checks import LEDGER
 from prereg_judge.flow.witnessing import StampFile, StampKind, stamp_files
@@ -33,6 +33,7 @@ class _Locking:
     of: int
     line: int
     first_run: tuple[int, int] | None  # run number, line
+    hangs: bool  # whether its runs' records begin with the hash of a ledger line
 
     @property
     def about(self) -> str:
@@ -41,9 +42,14 @@ class _Locking:
 
 @dataclass(frozen=True)
 class _Time:
-    """A time by which a line existed, and who says so."""
+    """A time by which a line existed, and who says so.
+
+    `noted` is the line of the event that names the stamp: what follows it was written later than
+    the stamp was made, as it hangs on the stamp's hash.
+    """
 
     line: int
+    noted: int
     time: str
     by: str
     witness: WitnessName
@@ -64,8 +70,12 @@ def check_witnesses(
     times = _tokens(workspace, chain, findings, roots)
     history = history_of(workspace.root, workspace.ledger, clones=clones)
     current = workspace.ledger.read_bytes() if workspace.ledger.is_file() else b""
+    if isinstance(history, NoHistory) and clones:
+        raise _unreadable(history, ", ".join(map(str, clones)))
+    _check_readable(workspace, history, findings)
     if isinstance(history, LedgerHistory):
         _history(history, current[: len(current) - len(chain.torn)], findings)
+    _check_tail(chain, history, times, findings)
     pending, blocks = _blocks(workspace, chain, findings, headers)
     for one in lockings:
         stamped = [
@@ -79,26 +89,63 @@ def check_witnesses(
             findings.not_proved(one.about, what, how)
         if not any(stamped) and not committed:
             what = f"when it was locked (line {one.line}): the time is this machine's clock only"
-            how = "`prereg stamp --tsa URL` now proves it from now on; `prereg lock --stamp URL` "
-            findings.not_proved(one.about, what, how + "next time")
+            how = "`prereg lock --stamp URL` next time; `prereg stamp --tsa URL` now proves "
+            late = "that it exists now, not that it came before its runs"
+            findings.not_proved(
+                one.about, what, how + (late if one.first_run else "it from now on")
+            )
         if any(line >= one.line for line in pending):
             what = "an OpenTimestamps stamp covers its lock and is not proof by itself yet"
             findings.not_proved(one.about, what, "`prereg stamp --upgrade`, then a Bitcoin node")
 
 
+def _check_tail(
+    chain: Chain, history: LedgerHistory | NoHistory, times: Sequence[_Time], findings: Findings
+) -> None:
+    """Say which lines at the ledger's end no witness has seen."""
+    seen, last = max((t.line for t in times), default=0), len(chain.lines)
+    if isinstance(history, LedgerHistory) and history.versions:
+        low, high = 0, last  # what a commit holds is a beginning: the first line that none holds
+        while low < high:
+            middle = (low + high + 1) // 2
+            held = first_commit_with(history, chain.heads[middle]) is not None
+            low, high = (middle, high) if held else (low, middle - 1)
+        seen = max(seen, low)
+    if 0 < seen < last:
+        what = (
+            f"that lines {seen + 1} to {last} stay: no commit and no trusted stamp holds them, so "
+        )
+        what += "they could be cut, and their runs with them, without a trace"
+        findings.not_proved(LEDGER, what, "`prereg stamp --git`, or `prereg stamp --tsa URL`")
+
+
+def _check_readable(
+    workspace: Workspace, history: LedgerHistory | NoHistory, findings: Findings
+) -> None:
+    """Say of a git history that is there and cannot be read, or that is led around."""
+    if isinstance(history, NoHistory) and history.reason == "failed":
+        problem = Problem(f"the git repository here cannot be read: {history.detail}")
+        findings.violated(LEDGER, Problem(problem.what, remedy="mend it, or take a clone of it"))
+    elif isinstance(history, NoHistory) and history.reason != "not_a_repository":
+        findings.not_proved(LEDGER, f"git was not asked: {history.detail}")
+    if workspace.registrations.is_symlink():
+        what = "registrations/ is a link to another place: git does not know the files there"
+        findings.not_proved(LEDGER, what, "put the folder itself there")
+
+
 def _lockings(chain: Chain, ident: str) -> list[_Locking]:
-    made: list[tuple[int, str]] = []
+    made: list[tuple[int, str, bool]] = []
     runs: dict[str, tuple[int, int]] = {}
     for line, event in enumerate(chain.lines, start=1):
         if event.get("id") != ident:
             continue
         if event["event"] in ("registered", "amended"):
-            made.append((line, event["lock"]))
+            made.append((line, event["lock"], "inputs" in event))  # of the second form
         elif event["event"] == "run_started":
             runs.setdefault(event["lock"], (event["run"], line))
     return [
-        _Locking(ident, number, len(made), line, runs.get(lock))
-        for number, (line, lock) in enumerate(made, start=1)
+        _Locking(ident, number, len(made), line, runs.get(lock), hangs)
+        for number, (line, lock, hangs) in enumerate(made, start=1)
     ]
 
 
@@ -125,7 +172,7 @@ def _tokens(
             continue
         by = f"time-stamp by {token.signer}, under the root given"
         findings.proved(LEDGER, f"lines 1 to {file.line} existed at {token.time}", by)
-        times.append(_Time(file.line, token.time, by, "rfc3161"))
+        times.append(_Time(file.line, _noted(chain, file), token.time, by, "rfc3161"))
     return times
 
 
@@ -153,7 +200,8 @@ def _blocks(
             by += "Bitcoin's chain is for you to look up"
             what = f"lines 1 to {file.line} existed at {block.time}, two hours more or less"
             findings.proved(LEDGER, what, by)
-            times.append(_Time(file.line, block.time, by, "opentimestamps"))
+            noted = _noted(chain, file)
+            times.append(_Time(file.line, noted, block.time, by, "opentimestamps"))
     return lines, times
 
 
@@ -182,18 +230,32 @@ def _stamps(
             findings.violated(LEDGER, Problem(what, shown, remedy="restore the ledger"))
 
 
+def _noted(chain: Chain, file: StampFile) -> int:
+    """The line of the event that names a stamp; after all lines where none does."""
+    named = (
+        line
+        for line, event in enumerate(chain.lines, start=1)
+        if event["event"] == "stamped" and event["file"] == file.path.name
+    )
+    return next(named, len(chain.lines) + 1)
+
+
 def _by_time(one: _Locking, times: Sequence[_Time], findings: Findings) -> bool:
     """Whether one of these times covers the lock; what it proves is noted."""
     covering = sorted((t for t in times if t.line >= one.line), key=lambda t: t.time)
     if not covering:
         return False
     first = covering[0]
-    if one.first_run is None or first.line < one.first_run[1]:
+    if one.first_run is None or (one.hangs and first.noted < one.first_run[1]):
         what = f"locked by {first.time}"
         if one.first_run is not None:
-            what += f", before the first line of run {one.first_run[0]} was written"
+            what += f", before any line of run {one.first_run[0]}'s record was written"
         findings.proved(one.about, what, first.by)
         findings.witnessed[first.witness].add((one.ident, one.version))
+    elif not one.hangs:
+        findings.proved(one.about, f"locked by {first.time}", first.by)
+        what = f"that its lock came before run {one.first_run[0]}: a record of the older form does "
+        findings.not_proved(one.about, what + "not hang on the ledger")
     else:
         number = one.first_run[0]
         what = f"that its lock came before run {number}: stamped at {first.time}, after it began"
@@ -209,20 +271,30 @@ def _history(history: LedgerHistory, current: bytes, findings: Findings) -> None
         else:
             findings.not_proved(LEDGER, f"git: {fault.sentence}")
     for source in history.sources:
-        if source.problem is not None and source.clone is not None:
-            what = f"the clone {source.clone} could not be read: {source.problem.detail}"
-            findings.not_proved(LEDGER, what)
+        if source.clone is None:
+            continue
+        if source.problem is not None:
+            raise _unreadable(source.problem, source.clone)
+        if history.versions and not findings.has_violation([LEDGER]):
+            by = "git: its history; whose clone it is, and since when, is for you to know"
+            findings.proved(LEDGER, f"all that the clone {source.clone} holds of it is here", by)
     if history.shallow:
         what = "the git history is shallow: older versions of the ledger are unknown here"
         findings.not_proved(LEDGER, what, "`git fetch --unshallow`")
-    if history.commits and all(s.clone is None or s.problem for s in history.sources):
+    if history.versions and all(s.clone is None or s.problem for s in history.sources):
         what = "that this git history is the first: whoever has the repository can write it anew"
         findings.not_proved(LEDGER, what, "name a clone that others hold with `--clone PATH`")
-    if history.commits and not findings.has_violation([LEDGER]):
+    if history.versions and not findings.has_violation([LEDGER]):
         n = len(history.commits)
         of = "1 commit of it, a beginning" if n == 1 else f"{n} commits of it, each a beginning"
         by = f"git: {of} of what came after, and of the file now"
         findings.proved(LEDGER, "nothing that was ever committed of it is gone or changed", by)
+
+
+def _unreadable(problem: NoHistory, clone: str) -> InputError:
+    remedy = "name a clone, or a bundle, score.json or manifest.json that somebody kept"
+    what = f"cannot be read: {problem.detail.splitlines()[0]}"
+    return InputError(Problem(what, where="--clone", found=clone, remedy=remedy))
 
 
 def _by_git(
@@ -230,9 +302,6 @@ def _by_git(
 ) -> bool:
     """Whether git holds the lock; what that proves is noted."""
     if isinstance(history, NoHistory):
-        if history.reason != "not_a_repository":
-            what = f"git was not asked: {history.detail}"
-            findings.not_proved(one.about, what)
         return False
     lock = chain.heads[one.line]
     first = first_commit_with(history, lock)
@@ -259,5 +328,9 @@ def _by_git(
         return True
     what = f"its lock is in commit {before.id[:12]}, which does not hold run {number} yet"
     findings.proved(one.about, what, f"git; {clock}")
-    findings.witnessed["git"].add((one.ident, one.version))
+    if one.hangs:
+        findings.witnessed["git"].add((one.ident, one.version))
+    else:
+        what = f"that this came before the record of run {number} was written: of the older form, "
+        findings.not_proved(one.about, what + "it does not hang on the ledger")
     return True
