@@ -315,7 +315,7 @@ def forged(root: Path, record: Path, *, marked: bool) -> None:
     def fits(lines: Lines) -> Lines:
         header = {k: v for k, v in lines[0].items() if marked or k != "simulated"}
         rest = [{**line, "prompt": prompts[line["trial"]]} for line in lines[1:]]
-        return [{**header, "run": 1, "at": began["at"]}, *rest]
+        return [{**header, "run": 1, "at": began["at"], "ledger": began["ledger"]}, *rest]
 
     attempts = rechained(record.read_bytes(), fits)
     (folder / "attempts.jsonl").write_bytes(attempts)

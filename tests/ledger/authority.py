@@ -8,6 +8,7 @@ done by signing the same TSTInfo again with `openssl cms`.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
+
+import pytest
 
 Misbehaviour = Literal["nonce", "imprint", "rejected", "html", "status", "slow", "drip", "large"]
 Sends = Literal["signer", "intermediate", "all", "stranger", "cross"]
@@ -348,7 +351,12 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def time_stamping(folder: Path, setup: Setup | None = None) -> Iterator[Authority]:
-    """A running authority at `.url`, trusted by who trusts the PEM file `.root`."""
+    """A running authority at `.url`, trusted by who trusts the PEM file `.root`.
+
+    Tests that ask for one are skipped where the `openssl` command is not there.
+    """
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl command, 3.0 or later, for a local time-stamp authority")
     folder.mkdir(parents=True, exist_ok=True)
     authority = Authority(folder, setup or Setup())
     server = _Server(authority)

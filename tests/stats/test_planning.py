@@ -275,3 +275,19 @@ def test_what_is_out_of_range_is_refused() -> None:
         n_for_power(0.5, bar=Bar("estimate", low=0.1), power=0.8, level=1.0)
     with pytest.raises(ValueError, match="low first"):
         n_for_power(0.5, bar=Bar("estimate", low=0.9, high=0.1), power=0.8, level=0.95)
+
+
+@pytest.mark.parametrize(
+    ("bar", "power"),
+    [
+        (Bar("estimate", low=0.7), 0.5),
+        (Bar("ci_low", high=0.7), 0.975),
+        (Bar("ci_low", low=0.7), 0.025),
+    ],
+)
+def test_a_wish_for_what_the_chance_tends_to_has_no_answer(bar: Bar, power: float) -> None:
+    """It is neared from both sides, so that no number is named; a little less has an answer."""
+    assert n_for_power(0.7, bar=bar, power=power, level=0.95) == RowsNeeded(
+        None, "on the bar", power
+    )
+    assert n_for_power(0.7, bar=bar, power=power - 0.005, level=0.95).n is not None
