@@ -42,7 +42,7 @@ def workspace() -> Workspace:
 def reason_given(reason: str, *, option: str = "--reason") -> str:
     """The reason, or `UsageError` where it says nothing."""
     if not reason.strip():
-        what = f"{option} needs a sentence"
+        what = f"{option} needs a sentence as its reason"
         raise UsageError(Problem(what, remedy="say why in a few words"))
     odd = control_character(reason) or hidden_character(reason)
     if odd is not None or len(reason.strip().splitlines()) > 1:
