@@ -114,6 +114,11 @@ def jsonl(*rows: Item) -> Callable[[Path], str]:
     return write
 
 
+def reworded(inside: str, after: str) -> Callable[[Path], str]:
+    """The rows with something put into the first word, and something at the end."""
+    return jsonl(*({**r, "text": r["text"][:2] + inside + r["text"][2:] + after} for r in ROWS))
+
+
 def spaced(root: Path) -> str:
     """The rows with other white space between them, other line ends, ids and labels."""
     lines = [json.dumps({**r, "id": f"n{r['id']}", "label": "YES"}, indent=None,
@@ -151,6 +156,13 @@ CASES = [
     Case("the same files", "full", ALL, 6),
     Case("another order of the rows", "full", ALL, 6, jsonl(*ROWS[::-1])),
     Case("other white space, ids and labels", "full", ALL, 6, spaced),
+    Case("invisible characters", "full", ALL, 6, reworded("\u200b", "\u00ad")),
+    Case("a full stop at the end", "full", ALL, 6, reworded("", ".")),
+    Case("letter case and wide letters", "full", ALL, 6, jsonl(
+        *({**r, "text": r["text"].upper().replace("A", "\uff21")} for r in ROWS))),
+    Case("another order of the words", "full", ALL, 6, jsonl(
+        *({**r, "text": " ".join(reversed(r["text"].split()))} for r in ROWS))),
+    Case("a word more", "partly", JUDGE_MODEL, None, reworded("", " so")),
     Case("a table", "full", ALL, 6, as_csv),
     Case("as real items", "full", (*JUDGE_MODEL, "items.real"), 6, role="real"),
     Case("some of the rows", "full", ALL, 2, jsonl(*ROWS[1:3])),

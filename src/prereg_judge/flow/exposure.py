@@ -7,6 +7,8 @@ they stand in. What was never put into this workspace's ledger is not known here
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby, takewhile
@@ -27,6 +29,7 @@ from prereg_judge.workspace import Workspace
 ROW_DIGITS = 16  # of a row's hash: two of 20,000 rows meet by chance about once in 10^11 sets
 
 
+_WORD = re.compile(r"\w+")
 # Stands among what is shared where nobody can tell whether rows are: it counts as if they were.
 UNTOLD = "rows untold"
 
@@ -67,14 +70,14 @@ def row_hashes(inputs: Inputs) -> dict[str, tuple[str, ...]]:
 def row_hash(judge: Judge, item: Item) -> str:
     """Short hash of the values that a judge sees of a row.
 
-    Names and order of the fields, white space and letter case do not count; a changed word, or a
-    field more, makes another row.
+    What counts are the words in it, in any order: names and order of fields, white space, letter
+    case, punctuation and invisible characters do not. A changed word makes another row.
     """
-    values = sorted(
-        " ".join(v.split()).casefold() if isinstance(v, str) else canonical_json(v).decode()
-        for v in (item.fields[name] for name in judge.spec.fields)
-    )
-    return sha256_value("row-values", values)[:ROW_DIGITS]
+    values = (item.fields[name] for name in judge.spec.fields)
+    text = " ".join(v if isinstance(v, str) else canonical_json(v).decode() for v in values)
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    seen = "".join(c for c in plain if unicodedata.category(c) != "Cf")
+    return sha256_value("row-words", sorted(_WORD.findall(seen)))[:ROW_DIGITS]
 
 
 def identity_of(
