@@ -11,6 +11,10 @@ import pytest
 
 from ledger.authority import Authority, time_stamping
 from ledger.git_repos import Repo, isolate
+from prereg_judge.canon import sha256_bytes
+from prereg_judge.flow.locked import ledger_of
+from prereg_judge.ledger.rfc3161 import request_token
+from prereg_judge.workspace import Workspace
 from support import locked, make_workspace, new, prereg, run_scripted, verdict_reply
 
 NO = verdict_reply("NO")
@@ -106,6 +110,31 @@ def test_a_stamp_after_the_run_proves_no_order(tmp_path: Path, authority: Author
     ca = ("--ca", str(authority.root))
     done = prereg("verify", "x", *ca, root=root)
     assert done.code == 0, done.out
+    assert "that its lock came before run 1: stamped at" in done.out
+    assert prereg("verify", "x", *ca, "--require", "witness=rfc3161", root=root).code == 5
+
+
+def test_a_stamp_that_the_ledger_names_after_the_run_proves_no_order(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """A token for the lock's own line, had early and noted late: the record does not hang on it, so
+    that it could have been written first.
+    """
+    root = make_workspace(tmp_path / "w")
+    locked(root, "x")
+    workspace = Workspace(root)
+    head = ledger_of(workspace).head
+    raw = request_token(authority.url, head, timeout_s=30)
+    run_scripted(root, "x", lambda *_: NO)
+    path = workspace.stamps / "000001-001-rfc3161.tsr"
+    path.parent.mkdir()
+    path.write_bytes(raw)
+    values = {"kind": "rfc3161", "of": head, "line": 1, "file": path.name, "by": "", "time": None}
+    ledger_of(workspace).append("stamped", ident="", sha256=sha256_bytes(raw), **values)
+    ca = ("--ca", str(authority.root))
+    done = prereg("verify", "x", *ca, root=root)
+    assert done.code == 0, done.out
+    assert "lines 1 to 1 existed at" in done.out
     assert "that its lock came before run 1: stamped at" in done.out
     assert prereg("verify", "x", *ca, "--require", "witness=rfc3161", root=root).code == 5
 

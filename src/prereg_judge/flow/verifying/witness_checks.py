@@ -258,7 +258,8 @@ def _by_time(one: _Locking, times: Sequence[_Time], findings: Findings) -> bool:
         findings.not_proved(one.about, what + "not hang on the ledger")
     else:
         number = one.first_run[0]
-        what = f"that its lock came before run {number}: stamped at {first.time}, after it began"
+        what = f"that its lock came before run {number}: stamped at {first.time}, noted in the "
+        what += "ledger after it began"
         findings.not_proved(one.about, what, "stamp before the run: `prereg lock --stamp URL`")
     return True
 
