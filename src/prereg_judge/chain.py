@@ -84,14 +84,6 @@ def iter_chain(
             yield line, head
 
 
-def iter_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the complete lines of a chain without checking the hashes."""
-    with path.open("rb") as stream:
-        for line in stream:
-            if line.endswith(b"\n"):
-                yield json.loads(line)
-
-
 def _check_line(body: bytes, *, head: str, number: int, shown: str) -> dict[str, Any]:
     def bad(what: str) -> IntegrityError:
         return IntegrityError(

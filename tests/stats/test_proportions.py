@@ -12,7 +12,7 @@ from scipy.stats import binomtest, norm, ttest_1samp
 from statsmodels.stats.proportion import proportion_confint
 
 from prereg_judge.stats.location import mean_interval, median_interval
-from prereg_judge.stats.proportions import binomial_chance_within, wilson_interval, wilson_width
+from prereg_judge.stats.proportions import wilson_interval
 
 
 def wilson_by_hand(k: float, n: int, level: float) -> tuple[float, float]:
@@ -82,61 +82,6 @@ def test_wilson_takes_numpy_integers() -> None:
     assert wilson_interval(np.int64(3), np.int32(9), level=0.95) == wilson_interval(
         3, 9, level=0.95
     )
-
-
-@given(COUNTS, LEVELS)
-def test_width_is_that_of_the_interval(kn: tuple[int, int], level: float) -> None:
-    """At p = k/n the expected width is the width that would be observed."""
-    k, n = kn
-    low, high = wilson_interval(k, n, level=level)
-    assert wilson_width(n, p=k / n, level=level) == pytest.approx(high - low, abs=1e-9)
-
-
-def test_width_between_whole_counts_and_bad_shares() -> None:
-    """The width is defined where n p is not whole, and refused for a share outside 0..1."""
-    low, high = wilson_by_hand(72 * 0.875, 72, 0.95)
-    assert wilson_width(72, p=0.875, level=0.95) == pytest.approx(high - low)
-    low, high = wilson_by_hand(10 * 0.33, 10, 0.95)
-    assert wilson_width(10, p=0.33, level=0.95) == pytest.approx(high - low)
-    for p in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match="p must"):
-            wilson_width(10, p=p, level=0.95)
-    with pytest.raises(ValueError, match="n must"):
-        wilson_width(0, p=0.5, level=0.95)
-
-
-@given(
-    st.integers(1, 60),
-    st.floats(0, 1),
-    st.floats(-5, 65),
-    st.floats(-5, 65),
-)
-def test_chance_within_is_the_sum_of_the_binomial_terms(
-    n: int, p: float, low: float, high: float
-) -> None:
-    """The chance equals the terms between the limits, added one by one."""
-    terms = (math.comb(n, x) * p**x * (1 - p) ** (n - x) for x in range(n + 1) if low <= x <= high)
-    found = binomial_chance_within(n, p, low=low, high=high)
-    assert found == pytest.approx(math.fsum(terms), abs=1e-9)
-    assert 0.0 <= found <= 1.0
-
-
-def test_chance_within_at_the_edges() -> None:
-    """Open limits take everything, an empty range nothing, p = 0 and 1 the ends."""
-    inf = math.inf
-    assert binomial_chance_within(72, 0.8, low=-inf, high=inf) == pytest.approx(1.0)
-    assert binomial_chance_within(72, 0.8, low=58.2, high=58.8) == 0.0
-    assert binomial_chance_within(72, 0.8, low=73, high=inf) == 0.0
-    assert binomial_chance_within(72, 0.8, low=inf, high=inf) == 0.0
-    assert binomial_chance_within(72, 0.8, low=-inf, high=-1) == 0.0
-    assert binomial_chance_within(72, 0.0, low=0, high=0) == 1.0
-    assert binomial_chance_within(72, 1.0, low=72, high=72) == 1.0
-    assert binomial_chance_within(72, 5e-324, low=0, high=0) == 1.0
-    assert binomial_chance_within(72, 5e-324, low=1, high=72) == pytest.approx(0.0)
-    with pytest.raises(ValueError, match="numbers"):
-        binomial_chance_within(72, 0.5, low=math.nan, high=1)
-    with pytest.raises(ValueError, match="p must"):
-        binomial_chance_within(72, 1.5, low=0, high=1)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=80))
