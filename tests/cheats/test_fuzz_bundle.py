@@ -30,7 +30,7 @@ from cheats.workspaces import (
 from ledger.git_repos import Repo, isolate
 from prereg_judge.canon import canonical_json, sha256_bytes, sha256_value
 from prereg_judge.flow.bundling import LISTING, make_bundle, verify_bundle
-from prereg_judge.flow.verifying.findings import Findings
+from prereg_judge.flow.verifying.findings import Asked, Findings
 from prereg_judge.withheld import FILE as WITHHELD
 from prereg_judge.workspace import Workspace
 from support import prereg, rechained
@@ -125,7 +125,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Findings
         path.write_bytes(raw)
         before, tempfile.tempdir = tempfile.tempdir, str(inside)
         try:
-            return verify_bundle(path, **how)
+            return verify_bundle(path, Asked(**how))
         finally:
             tempfile.tempdir = before
             assert sorted(folder.rglob("*")) == sorted([path, inside])
@@ -190,11 +190,10 @@ def test_stamps_travel(bundles: dict[str, Path], rich_once: Rich, tmp_path: Path
     assert any("before any line of run 1's record" in f["what"] for f in found["proved"])
     for name in ("whole", "withheld"):
         for witness, roots in (("rfc3161", ()), ("git", rich_once.roots)):
-            wrong = verify_bundle(bundles[name], require=[witness], roots=roots)  # type: ignore[list-item]
+            wrong = verify_bundle(bundles[name], Asked(require=[witness], roots=roots))  # type: ignore[list-item]
             assert f"no {witness} witness" in texts(wrong)
-        assert not verify_bundle(
-            bundles[name], require=["rfc3161"], roots=rich_once.roots
-        ).has_violation()
+        asked = Asked(require=["rfc3161"], roots=rich_once.roots)
+        assert not verify_bundle(bundles[name], asked).has_violation()
 
 
 def test_a_clone_can_stand_in_for_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,8 +204,8 @@ def test_a_clone_can_stand_in_for_git(tmp_path: Path, monkeypatch: pytest.Monkey
     lock(started(root), "only")
     path = tmp_path / "b.prereg.zip"
     make_bundle(Workspace(root), "only", path)
-    assert verify_bundle(path, require=["git"]).has_violation()
-    found = verify_bundle(path, require=["git"], clones=[root])
+    assert verify_bundle(path, Asked(require=["git"])).has_violation()
+    found = verify_bundle(path, Asked(require=["git"], clones=[root]))
     assert not found.has_violation(), texts(found)
     assert found.witnessed["git"] == {("only", 1)}
 

@@ -32,7 +32,7 @@ from cheats.workspaces import (
 )
 from prereg_judge.canon import canonical_json, sha256_bytes
 from prereg_judge.flow.evidence import RecordCheck
-from prereg_judge.flow.verifying.findings import Findings
+from prereg_judge.flow.verifying.findings import Asked, Findings
 from prereg_judge.flow.verifying.verify import verify_workspace
 from prereg_judge.registration.load import load_registration
 from prereg_judge.registration.schema import meaning
@@ -414,7 +414,7 @@ def test_the_end_of_an_unfinished_run_is_not_proved(tmp_path_factory: Any) -> No
     assert 0 < resumed < len(lines) - 1
     for keep in range(len(lines) + 1):
         path.write_bytes(b"".join(lines[:keep]))
-        found = verify_workspace(Workspace(root), ["x"])
+        found = verify_workspace(Workspace(root), ["x"], Asked())
         assert found.has_violation() == (keep < resumed), keep
         said = [f.what for f in found.part("not proved") if f.about == "x run 1 of 1"]
         assert keep < resumed or "could be changed or cut" in said[0]

@@ -23,7 +23,7 @@ from prereg_judge.engine.simulated import Faults, SimulatedBackend, Situation
 from prereg_judge.flow.probing import probe
 from prereg_judge.flow.running import run_registration
 from prereg_judge.flow.settings import decoding_of
-from prereg_judge.flow.verifying.findings import Findings
+from prereg_judge.flow.verifying.findings import Asked, Findings
 from prereg_judge.flow.verifying.verify import verify_workspace
 from prereg_judge.workspace import Workspace
 from support import (
@@ -62,7 +62,7 @@ class Rich:
 
     def verify(self, *ids: str, **how: Any) -> Findings:
         """Verify all, or some, in this process."""
-        return verify_workspace(Workspace(self.root), ids or None, **how)
+        return verify_workspace(Workspace(self.root), ids or None, Asked(**how))
 
 
 def says_no_but_once(key: str, _before: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prereg_judge.engine.protocol import Failure
-from prereg_judge.flow import scoring
+from prereg_judge.flow import judging
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.flow.scoring import score_registration
 from prereg_judge.flow.views import study_input
@@ -187,7 +187,7 @@ def test_no_rows_at_scoring(workspace: Path, monkeypatch: pytest.MonkeyPatch) ->
     def without_rows(inputs: Inputs, record: Record) -> StudyInput:
         return replace(study_input(inputs, record), items=(), outcomes={})
 
-    monkeypatch.setattr(scoring, "study_input", without_rows)
+    monkeypatch.setattr(judging, "study_input", without_rows)
     verdict = score_registration(Workspace(workspace), "rows").verdict
     assert (verdict.word, verdict.exit_code) == ("INCONCLUSIVE", 6)
     assert [o.reason for o in verdict.outcomes] == ["no_items"]

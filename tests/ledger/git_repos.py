@@ -10,14 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from prereg_judge.ledger.git_commit import (
-    Committed,
-    NotCommitted,
-    NotCommittedReason,
-    commit_files,
-)
+from prereg_judge.ledger.git_commit import Committed, commit_files
 from prereg_judge.ledger.git_examine import HistoryFault, examine
 from prereg_judge.ledger.git_history import history_of
+from prereg_judge.ledger.git_index import NotCommitted, NotCommittedReason
 from prereg_judge.ledger.git_versions import LedgerHistory
 
 LEDGER = "registrations/ledger.jsonl"

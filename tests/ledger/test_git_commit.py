@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ledger.git_repos import LEDGER, LOCK, Repo, commit, isolate, lines, refused
-from prereg_judge.ledger.git_commit import Committed, NotCommitted, commit_files
+from prereg_judge.ledger.git_commit import Committed, commit_files
+from prereg_judge.ledger.git_index import NotCommitted
 
 
 @pytest.fixture(autouse=True)

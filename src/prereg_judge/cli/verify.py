@@ -13,7 +13,7 @@ from rich.text import Text
 from prereg_judge.cli.common import Json, hashing, print_json, workspace
 from prereg_judge.errors import IntegrityError, Problem, UsageError
 from prereg_judge.flow.bundling import is_bundle, verify_bundle
-from prereg_judge.flow.verifying.findings import Findings, Part
+from prereg_judge.flow.verifying.findings import Asked, Findings, Part
 from prereg_judge.flow.verifying.verify import parse_required, verify_workspace
 from prereg_judge.ledger.rfc3161 import read_roots
 from prereg_judge.report.terminal import console, one_line
@@ -70,34 +70,23 @@ def verify(
     is violated. Exit 0 only where nothing is violated, 5 otherwise. A bundle is checked by itself,
     without the workspace that it came from.
     """
-    wanted = [parse_required(text) for text in require or ()]
-    roots = [root for path in ca or () for root in read_roots(path)]
+    asked = Asked(
+        require=[parse_required(text) for text in require or ()],
+        roots=[root for path in ca or () for root in read_roots(path)],
+        clones=clone or (),
+        headers=block_header or (),
+        render=prompts,
+    )
     if (what is None) != everything:
         remedy = "name a registration or a bundle, or give --all"
         told = "both a name and --all are given" if everything else "nothing is named"
         raise UsageError(Problem(told, remedy=remedy))
     with hashing("hashing the model") as progress:
         if what is not None and is_bundle(what):
-            found = verify_bundle(
-                Path(what),
-                require=wanted,
-                roots=roots,
-                clones=clone or (),
-                headers=block_header or (),
-                render=prompts,
-                progress=progress,
-            )
+            found = verify_bundle(Path(what), asked, progress=progress)
         else:
-            found = verify_workspace(
-                workspace(),
-                None if what is None else [what],
-                require=wanted,
-                roots=roots,
-                clones=clone or (),
-                headers=block_header or (),
-                render=prompts,
-                progress=progress,
-            )
+            ids = None if what is None else [what]
+            found = verify_workspace(workspace(), ids, asked, progress=progress)
     if json_out:
         print_json(_as_json(found))
     else:

@@ -24,7 +24,7 @@ from prereg_judge.chain import write_synced
 from prereg_judge.errors import IntegrityError, Problem, UsageError
 from prereg_judge.flow.earlier import earlier_names, locate
 from prereg_judge.flow.locked import ledger_of, open_locked
-from prereg_judge.flow.verifying.findings import Findings, WitnessName
+from prereg_judge.flow.verifying.findings import Asked, Findings
 from prereg_judge.flow.verifying.verify import verify_workspace
 from prereg_judge.items import ItemSet
 from prereg_judge.judge import Judge
@@ -227,14 +227,7 @@ def is_bundle(text: str) -> bool:
 
 
 def verify_bundle(
-    path: Path,
-    *,
-    require: Sequence[WitnessName] = (),
-    roots: Sequence[bytes] = (),
-    clones: Sequence[str | Path] = (),
-    headers: Sequence[str] = (),
-    render: bool = False,
-    progress: Callable[[int], None] | None = None,
+    path: Path, asked: Asked, *, progress: Callable[[int], None] | None = None
 ) -> Findings:
     """Verify a bundle by itself: the archive's own form, and then everything as in a workspace.
 
@@ -256,16 +249,7 @@ def verify_bundle(
         findings = Findings()
         try:
             _unpack(members, workspace, path.name)
-            findings = verify_workspace(
-                workspace,
-                listing["ids"],
-                require=require,
-                roots=roots,
-                clones=clones,
-                headers=headers,
-                render=render,
-                progress=progress,
-            )
+            findings = verify_workspace(workspace, listing["ids"], asked, progress=progress)
             if not findings.has_violation():
                 _refuse_others(workspace, members, listing, path.name)
         except (IntegrityError, UsageError) as exc:

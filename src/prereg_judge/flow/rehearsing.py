@@ -13,7 +13,6 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,12 @@ from prereg_judge.flow.assumptions import (
 )
 from prereg_judge.flow.collecting import Collector
 from prereg_judge.flow.earlier import metric_refs
+from prereg_judge.flow.judging import data_of, judged, not_called
 from prereg_judge.flow.locked import newest_version
 from prereg_judge.flow.prepare import Inputs, read_inputs
 from prereg_judge.flow.prompts import ModelInputs, Prompt
 from prereg_judge.flow.settings import EngineSettings, decoding_of, every_setting
-from prereg_judge.flow.views import call_view, study_input, trial_of
+from prereg_judge.flow.views import trial_of
 from prereg_judge.flow.watching import Watcher
 from prereg_judge.judge import Judge
 from prereg_judge.record.run import AttemptWriter, Record, read_record
@@ -44,8 +44,6 @@ from prereg_judge.report.rehearsal import Play, Rehearsal, Scenario
 from prereg_judge.stopping import StopWatch
 from prereg_judge.study.calls import count_reason
 from prereg_judge.study.metric import MetricRef
-from prereg_judge.study.rows import scored_trials
-from prereg_judge.verdict import evaluate, stop_state
 from prereg_judge.words import SetRole
 from prereg_judge.workspace import Workspace
 
@@ -184,20 +182,8 @@ class Stage:
 
     def _judged(self, record: Record) -> Play:
         """What `score` makes of such a record: the same metrics, stop rules and verdict."""
-        inputs, claims = self.inputs, self.inputs.claims
-        data = study_input(inputs, record)
-        not_called = len(inputs.plan) - len(record.by_trial)
-        if not_called:  # a stopped run: what was never called is not a disagreement
-            data = replace(data, missing="undefined")
-        claimed = inputs.study.compute(data, metric_refs(claims))
-        calls = [call_view(line) for line in record.attempts]
-        verdict = evaluate(
-            claims,
-            claimed,
-            stops_tripped={rule.id: stop_state(rule, calls) for rule in claims.stops},
-            scored=scored_trials(data),
-        )
-        return Play(verdict, claimed, len(calls), not_called)
+        verdict, claimed = judged(self.inputs, data_of(self.inputs, record), record)
+        return Play(verdict, claimed, len(record.attempts), not_called(self.inputs, record))
 
 
 def situations(

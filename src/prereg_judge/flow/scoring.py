@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from prereg_judge.errors import PreregError, Problem, UsageError
-from prereg_judge.flow.earlier import metric_refs
 from prereg_judge.flow.evidence import Fault, fault_of, refuse_unknown_runs, verify_run
 from prereg_judge.flow.exposure import exposure_at_lock
+from prereg_judge.flow.judging import data_of, judged, not_called
 from prereg_judge.flow.locked import Locked, known_registration, ledger_of, open_locked
-from prereg_judge.flow.views import call_view, study_input
 from prereg_judge.ledger.events import (
     RunEntry,
     Version,
@@ -28,8 +27,7 @@ from prereg_judge.record.run import Record
 from prereg_judge.registration.lock import LockedExposure, tool_source_sha256
 from prereg_judge.study.metric import Metric, MetricRef
 from prereg_judge.study.outcomes import StudyInput, agreeing
-from prereg_judge.study.rows import scored_trials
-from prereg_judge.verdict import Verdict, evaluate, stop_state, with_doubts
+from prereg_judge.verdict import Verdict, with_doubts
 from prereg_judge.workspace import Workspace
 
 
@@ -106,15 +104,12 @@ def score_record(
 ) -> Scored:
     """Score a record that `verify_run` gave; `faults` are those of the other runs, by number."""
     workspace = locked.inputs.workspace
-    data = study_input(locked.inputs, record)
-    not_called = locked.lock.derived.n_trials - len(record.by_trial)
-    if not_called:  # a stopped run: what was never called is not a disagreement
-        data = replace(data, missing="undefined")
-    verdict, claimed = _judged(locked, data, record)
-    if any(o.verdict is None for o in data.outcomes.values()) and not not_called:
+    data, left = data_of(locked.inputs, record), not_called(locked.inputs, record)
+    verdict, claimed = judged(locked.inputs, data, record)
+    if any(o.verdict is None for o in data.outcomes.values()) and not left:
         others = {"were left out": replace(data, missing="exclude"), "had agreed": agreeing(data)}
         verdict = with_doubts(
-            verdict, {how: _judged(locked, other, record)[0] for how, other in others.items()}
+            verdict, {how: judged(locked.inputs, other, record)[0] for how, other in others.items()}
         )
     exposure = exposure_at_lock(workspace, locked.inputs, locked.lock, locked.lock_sha256)
     return Scored(
@@ -129,19 +124,17 @@ def score_record(
         verdict=verdict,
         notes=(
             *locked.inputs.study.plain_words(data),
-            *_stopped_notes(not_called, locked.lock.derived.n_trials),
+            *_stopped_notes(left, locked.lock.derived.n_trials),
             *_version_notes(locked),
             *_notes(locked, faults),
             *_run_notes(locked, record),
         ),
-        post_hoc=tuple(_post_hoc(workspace, locked, later, data, record) for later in locked.later),
+        post_hoc=tuple(_post_hoc(workspace, locked, later, record) for later in locked.later),
         exposure=exposure,
     )
 
 
-def _post_hoc(
-    workspace: Workspace, locked: Locked, later: Version, data: StudyInput, record: Record
-) -> PostHoc:
+def _post_hoc(workspace: Workspace, locked: Locked, later: Version, record: Record) -> PostHoc:
     """A later version's claims on this record, where it asks the same of the same rows."""
     try:
         other = open_locked(workspace, locked.lock.id, with_model=False, version=later.number)
@@ -157,25 +150,8 @@ def _post_hoc(
     if differing:
         why_not = f"it asks for something else: another {', another '.join(differing)}"
         return PostHoc(later, None, why_not)
-    seen = study_input(other.inputs, record)
-    if data.missing == "undefined":  # also of a stopped run, whatever the later version says
-        seen = replace(seen, missing="undefined")
-    return PostHoc(later, _judged(other, seen, record)[0])
-
-
-def _judged(
-    locked: Locked, data: StudyInput, record: Record
-) -> tuple[Verdict, dict[MetricRef, Metric]]:
-    claims = locked.inputs.claims
-    claimed = locked.inputs.study.compute(data, metric_refs(claims))
-    calls = [call_view(line) for line in record.attempts]
-    verdict = evaluate(
-        claims,
-        claimed,
-        stops_tripped={rule.id: stop_state(rule, calls) for rule in claims.stops},
-        scored=scored_trials(data),
-    )
-    return verdict, claimed
+    verdict, _ = judged(other.inputs, data_of(other.inputs, record), record)
+    return PostHoc(later, verdict)
 
 
 def _pick(ident: str, entries: list[RunEntry], number: int | None) -> RunEntry:

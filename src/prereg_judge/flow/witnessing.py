@@ -16,7 +16,8 @@ from prereg_judge.chain import write_synced
 from prereg_judge.errors import IntegrityError, Problem, UsageError
 from prereg_judge.flow.locked import ledger_of
 from prereg_judge.ledger.events import versions
-from prereg_judge.ledger.git_commit import Committed, NotCommitted, commit_files
+from prereg_judge.ledger.git_commit import Committed, commit_files
+from prereg_judge.ledger.git_index import NotCommitted
 from prereg_judge.ledger.ots import ots_stamp, ots_upgrade, read_ots
 from prereg_judge.ledger.rfc3161 import read_token, request_token, verify_token
 from prereg_judge.workspace import Workspace

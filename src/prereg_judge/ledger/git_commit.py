@@ -7,36 +7,26 @@ locks: the caller names the files, and keeps others from writing them meanwhile.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from prereg_judge.ledger.git import Answer, Git, Repository, Unusable, open_repository
+from prereg_judge.ledger.git_index import (
+    PLAIN_INDEX,
+    Entry,
+    NotCommitted,
+    RefusedError,
+    done,
+    failed,
+    joined,
+    prepare_index,
+    put_entries,
+)
 from prereg_judge.wording import listed
-
-NotCommittedReason = Literal[
-    "no_git",
-    "too_old",
-    "not_a_repository",
-    "not_trusted",
-    "bare",
-    "outside",
-    "not_a_file",
-    "ignored",
-    "unchanged",
-    "in_progress",
-    "locked",
-    "no_identity",
-    "not_signed",
-    "moved",
-    "timeout",
-    "failed",
-]
 
 # What lies in a repository's folder while an operation waits for its end.
 _UNDER_WAY = {
@@ -50,14 +40,6 @@ _UNDER_WAY = {
 }
 # What git says where it knows no name or address to commit as.
 _NOBODY = ("identity unknown", "ident name", "auto-detect")
-# Names are names, not patterns; and a throw-away index must leave no caches behind.
-_PLAIN_INDEX = (
-    "--literal-pathspecs",
-    *("-c", "core.splitIndex=false"),
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "core.untrackedCache=false"),
-    *("-c", "index.sparse=false"),
-)
 
 
 @dataclass(frozen=True)
@@ -70,36 +52,6 @@ class Committed:
     commit: str
     branch: str | None
     files: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class NotCommitted:
-    """Why there is no new commit; nothing was changed. `unchanged`: HEAD holds these bytes."""
-
-    reason: NotCommittedReason
-    detail: str
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """One file as a tree or an index holds it."""
-
-    path: str
-    mode: str
-    blob: str
-
-    @property
-    def line(self) -> bytes:
-        """As `update-index -z --index-info` reads it."""
-        return f"{self.mode} {self.blob}\t".encode() + os.fsencode(self.path) + b"\0"
-
-
-class _RefusedError(Exception):
-    """Ends the work part way; carries the answer."""
-
-    def __init__(self, reason: NotCommittedReason, detail: str) -> None:
-        super().__init__(detail)
-        self.answer = NotCommitted(reason, detail)
 
 
 class _MovedError(Exception):
@@ -148,7 +100,7 @@ def commit_files(root: Path, files: Sequence[Path], *, message: str) -> Committe
                 return _commit(repository, paths, message=message, lock=lock)
             except _MovedError:
                 return _commit(repository, paths, message=message, lock=lock)
-    except _RefusedError as exc:
+    except RefusedError as exc:
         return exc.answer
     except _MovedError as exc:
         return NotCommitted("moved", f"HEAD moved twice while the commit was made: {exc}")
@@ -160,7 +112,7 @@ def _refuse_under_way(repository: Repository) -> None:
     for name, what in _UNDER_WAY.items():
         if (repository.folder / name).exists():
             detail = f"{what} is under way; finish or abort it, then commit"
-            raise _RefusedError("in_progress", detail)
+            raise RefusedError("in_progress", detail)
 
 
 def _path_inside(top: Path, file: Path) -> str:
@@ -168,32 +120,32 @@ def _path_inside(top: Path, file: Path) -> str:
     try:
         regular = stat.S_ISREG(file.lstat().st_mode)
     except OSError as exc:
-        raise _RefusedError("not_a_file", f"{file}: {exc.strerror}") from exc
+        raise RefusedError("not_a_file", f"{file}: {exc.strerror}") from exc
     if not regular:
-        raise _RefusedError("not_a_file", f"{file} is not a regular file")
+        raise RefusedError("not_a_file", f"{file} is not a regular file")
     real = file.parent.resolve() / file.name
     if not real.is_relative_to(top):
-        raise _RefusedError("outside", f"{file} is not inside the work tree {top}")
+        raise RefusedError("outside", f"{file} is not inside the work tree {top}")
     path = real.relative_to(top)
     if path.parts[0] == ".git":
-        raise _RefusedError("outside", f"{file} is inside the repository's own folder")
+        raise RefusedError("outside", f"{file} is inside the repository's own folder")
     folders = [folder for folder in real.parents if folder != top and folder.is_relative_to(top)]
     for folder in folders:
         if (folder / ".git").exists():
-            raise _RefusedError("outside", f"{file} belongs to another repository, {folder}")
+            raise RefusedError("outside", f"{file} belongs to another repository, {folder}")
     return str(path)
 
 
 def _refuse_ignored(git: Git, paths: Sequence[str]) -> None:
     # `check-ignore` knows no --literal-pathspecs; no pattern begins with a dot and a slash.
-    asked = _joined([f"./{path}" for path in paths])
+    asked = joined([f"./{path}" for path in paths])
     answer = git.run("check-ignore", "-z", "--stdin", stdin=asked)
     if answer.code == 0:
         names = ", ".join(os.fsdecode(name[2:]) for name in answer.out.split(b"\0") if name)
         detail = f"ignored by a .gitignore or exclude file: {names}; take the rule out"
-        raise _RefusedError("ignored", detail)
+        raise RefusedError("ignored", detail)
     if answer.code != 1:
-        raise _failed(answer)
+        raise failed(answer)
 
 
 @contextmanager
@@ -204,7 +156,7 @@ def _index_lock(folder: Path) -> Iterator[Path]:
         fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except FileExistsError:
         detail = f"another git process holds the index, or one was killed: {lock} exists"
-        raise _RefusedError("locked", detail) from None
+        raise RefusedError("locked", detail) from None
     ours = os.fstat(fd).st_ino
     os.close(fd)
     try:
@@ -224,7 +176,7 @@ def _commit(repository: Repository, paths: Sequence[str], *, message: str, lock:
     tree = _tree(git, old, entries)
     if old is not None:
         _refuse_other_changes(git, old, tree, paths)
-    _prepare_index(repository, old, entries, lock=lock)
+    prepare_index(repository, old, entries, lock=lock)
     new = _commit_object(git, tree, old, message=message)
     subject = message.partition("\n")[0]
     why = f"commit: {subject}" if old else f"commit (initial): {subject}"
@@ -233,8 +185,8 @@ def _commit(repository: Repository, paths: Sequence[str], *, message: str, lock:
         if "expected" in moved.err or "already exists" in moved.err:
             raise _MovedError(moved.err)
         if "Unable to create" in moved.err:
-            raise _RefusedError("locked", moved.err)
-        raise _failed(moved)
+            raise RefusedError("locked", moved.err)
+        raise failed(moved)
     if lock.stat().st_size:
         lock.replace(repository.folder / "index")
     branch = _id_or_none(git.run("symbolic-ref", "-q", "HEAD"))
@@ -246,17 +198,17 @@ def _refuse_other_changes(git: Git, old: str, tree: str, paths: Sequence[str]) -
     """Refuse a tree that is HEAD's, or in which a file of ours takes the place of another."""
     answer = git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, tree)
     if not answer.ok:
-        raise _failed(answer)
+        raise failed(answer)
     changed = {os.fsdecode(name) for name in answer.out.split(b"\0") if name}
     if not changed:
-        raise _RefusedError("unchanged", f"commit {old[:12]} holds these files as they are")
+        raise RefusedError("unchanged", f"commit {old[:12]} holds these files as they are")
     others = sorted(changed - set(paths))
     if others:
         detail = f"the commit would take away {listed(others, most=3)}, where a file of it lies"
-        raise _RefusedError("failed", detail)
+        raise RefusedError("failed", detail)
 
 
-def _stored(repository: Repository, path: str) -> _Entry:
+def _stored(repository: Repository, path: str) -> Entry:
     """Write the file's bytes as a blob, and say under which mode a tree shall hold it."""
     assert repository.top is not None
     git, file = repository.git, repository.top / path
@@ -265,103 +217,19 @@ def _stored(repository: Repository, path: str) -> _Entry:
         data = stream.read()
     answer = git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=data, writes=True)
     if git.run("config", "--type=bool", "core.fileMode").text == "false":
-        there = git.run(*_PLAIN_INDEX, "ls-files", "-s", "-z", "--", path)
+        there = git.run(*PLAIN_INDEX, "ls-files", "-s", "-z", "--", path)
         executable = there.out.startswith(b"100755")
-    return _Entry(path, "100755" if executable else "100644", _done(answer))
+    return Entry(path, "100755" if executable else "100644", done(answer))
 
 
-def _tree(git: Git, old: str | None, entries: Sequence[_Entry]) -> str:
+def _tree(git: Git, old: str | None, entries: Sequence[Entry]) -> str:
     """The tree of commit `old` (None: an empty one) with the entries put in."""
     with tempfile.TemporaryDirectory(prefix="prereg-git-") as folder:
         index = Path(folder) / "index"
         start = ("read-tree", old) if old is not None else ("read-tree", "--empty")
-        _done(git.run(*_PLAIN_INDEX, *start, index=index, writes=True))
-        _put(git, entries, index=index)
-        return _done(git.run(*_PLAIN_INDEX, "write-tree", index=index, writes=True))
-
-
-def _put(git: Git, entries: Sequence[_Entry], *, index: Path) -> None:
-    lines = b"".join(entry.line for entry in entries)
-    command = (*_PLAIN_INDEX, "update-index", "-z", "--index-info")
-    _done(git.run(*command, stdin=lines, index=index, writes=True))
-
-
-def _prepare_index(
-    repository: Repository, old: str | None, entries: Sequence[_Entry], *, lock: Path
-) -> None:
-    """Write into the held lock the index as it shall be after the commit.
-
-    Only entries of which nothing is staged change. The lock stays empty where none does.
-    """
-    git = repository.git
-    with tempfile.TemporaryDirectory(prefix="prereg-git-") as folder:
-        index = Path(folder) / "index"
-        there = repository.folder / "index"
-        if there.exists():
-            shutil.copy(there, index)  # with its mode
-        base = old or _done(git.run("hash-object", "-t", "tree", "--stdin"))
-        names = [entry.path for entry in entries]
-        command = (
-            "diff-index",
-            "--cached",
-            "--ita-invisible-in-index",
-            "--name-only",
-            "-z",
-            base,
-            "--",
-        )
-        staged = git.run(*_PLAIN_INDEX, *command, *names, index=index)
-        if not staged.ok:
-            raise _failed(staged)
-        taken = {os.fsdecode(name) for name in staged.out.split(b"\0")}
-        free = [entry for entry in entries if entry.path not in taken]
-        lock.write_bytes(b"")
-        if not free:
-            return
-        flags = _flags(git, free, index=index)
-        _refresh(git, free, index=index)
-        for option, paths in flags.items():
-            mark = ("update-index", "-z", option, "--stdin")
-            _done(git.run(*_PLAIN_INDEX, *mark, stdin=_joined(paths), index=index, writes=True))
-        lock.write_bytes(index.read_bytes())
-        if there.exists():
-            lock.chmod(stat.S_IMODE(there.stat().st_mode))
-
-
-def _refresh(git: Git, entries: Sequence[_Entry], *, index: Path) -> None:
-    """Put the entries into `index`, with what the disk says of the files where that is right.
-
-    `update-index` reads the file itself and so knows its size and time: `git status` need not
-    read it again. But it applies filters, and the file may have changed: what comes out
-    otherwise is replaced.
-    """
-    paths = _joined([entry.path for entry in entries])
-    git.run(
-        *(*_PLAIN_INDEX, "update-index", "-z", "--add", "--stdin"),
-        stdin=paths,
-        index=index,
-        writes=True,
-    )
-    names = [entry.path for entry in entries]
-    answer = git.run(*_PLAIN_INDEX, "ls-files", "-s", "-z", "--", *names, index=index)
-    there = set(answer.out.split(b"\0"))
-    wrong = [e for e in entries if e.line[:-1].replace(b"\t", b" 0\t", 1) not in there]
-    if wrong:
-        _put(git, wrong, index=index)
-
-
-def _flags(git: Git, entries: Sequence[_Entry], *, index: Path) -> dict[str, list[str]]:
-    """The options that give the entries back the marks which the user had set on them."""
-    names = [entry.path for entry in entries]
-    answer = git.run(*_PLAIN_INDEX, "ls-files", "-v", "-z", "--", *names, index=index)
-    flags: dict[str, list[str]] = {}
-    for line in answer.out.split(b"\0"):
-        tag, path = line[:1].decode(), os.fsdecode(line[2:])
-        if tag.upper() == "S":
-            flags.setdefault("--skip-worktree", []).append(path)
-        if tag.islower():
-            flags.setdefault("--assume-unchanged", []).append(path)
-    return flags
+        done(git.run(*PLAIN_INDEX, *start, index=index, writes=True))
+        put_entries(git, entries, index=index)
+        return done(git.run(*PLAIN_INDEX, "write-tree", index=index, writes=True))
 
 
 def _commit_object(git: Git, tree: str, old: str | None, *, message: str) -> str:
@@ -380,14 +248,10 @@ def _commit_object(git: Git, tree: str, old: str | None, *, message: str) -> str
     if answer.ok:
         return answer.text
     if any(words in answer.err for words in _NOBODY):
-        raise _RefusedError("no_identity", answer.err)
+        raise RefusedError("no_identity", answer.err)
     if signed:
-        raise _RefusedError("not_signed", answer.err)
-    raise _failed(answer)
-
-
-def _joined(paths: Sequence[str]) -> bytes:
-    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+        raise RefusedError("not_signed", answer.err)
+    raise failed(answer)
 
 
 def _id_or_none(answer: Answer) -> str | None:
@@ -395,18 +259,4 @@ def _id_or_none(answer: Answer) -> str | None:
         return answer.text
     if answer.code == 1:
         return None
-    raise _failed(answer)
-
-
-def _done(answer: Answer) -> str:
-    if answer.ok:
-        return answer.text
-    raise _failed(answer)
-
-
-def _failed(answer: Answer) -> _RefusedError:
-    if answer.timed_out:
-        return _RefusedError("timeout", answer.err)
-    if answer.code == 127:
-        return _RefusedError("no_git", answer.err)
-    return _RefusedError("failed", answer.err or f"git ended with code {answer.code}")
+    raise failed(answer)

@@ -6,7 +6,6 @@ environment's proxies and certificates are used, except for this machine's own a
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import time
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 
 import httpx
 
+from prereg_judge.addresses import http_address, is_loopback
 from prereg_judge.errors import InputError, Problem
 
 
@@ -45,7 +45,7 @@ def exchange(
     """
     deadline = time.monotonic() + timeout_s
     client = httpx.Client(
-        trust_env=not _is_loopback(checked_url(url)),
+        trust_env=not is_loopback(checked_url(url)),
         timeout=timeout_s,
         follow_redirects=False,
         headers={"Accept-Encoding": "identity", "User-Agent": "prereg-judge", **headers},
@@ -76,17 +76,7 @@ def checked_url(url: str) -> str:
     InputError
         If it is not.
     """
-    remedy = "write it like https://tsa.example.org/tsr"
-    try:
-        parsed = httpx.URL(url)
-    except (httpx.InvalidURL, TypeError) as exc:
-        raise InputError(Problem("is not an address", found=repr(url), remedy=remedy)) from exc
-    if parsed.userinfo:
-        # Not shown: it may hold a password.
-        what = "the address holds a user name or password"
-        raise InputError(Problem(what, found="'...@...'", remedy=remedy))
-    if parsed.scheme not in {"http", "https"} or not parsed.host or (parsed.port or 0) > 65535:
-        raise InputError(Problem("is not an HTTP address", found=repr(url), remedy=remedy))
+    http_address(url, subject="it", remedy="write it like https://tsa.example.org/tsr")
     return url
 
 
@@ -106,13 +96,3 @@ def digest_bytes(digest: str) -> bytes:
     if not re.fullmatch("[0-9a-f]{64}", digest):
         raise InputError(Problem("is not a SHA-256 (64 lower-case hex digits)", found=repr(digest)))
     return bytes.fromhex(digest)
-
-
-def _is_loopback(url: str) -> bool:
-    host = httpx.URL(url).host
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

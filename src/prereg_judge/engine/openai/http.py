@@ -18,8 +18,8 @@ from typing import Any
 
 import httpx
 
+from prereg_judge.addresses import is_loopback
 from prereg_judge.engine.openai.loop import patiently
-from prereg_judge.engine.openai.spec import is_loopback
 from prereg_judge.engine.openai.wire import Body, WireError
 from prereg_judge.errors import EngineError, Problem
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-import httpx
-
+from prereg_judge.addresses import http_address
 from prereg_judge.errors import InputError, Problem
+
+_SUBJECT = "the base URL"
+_REMEDY = "write it like http://127.0.0.1:8080; a key belongs into the environment variable"
 
 
 @dataclass(frozen=True)
@@ -66,35 +67,8 @@ def normal_url(url: str) -> str:
     InputError
         If it is not an HTTP address, or says more than an address (a password, a query).
     """
-    try:
-        parsed = httpx.URL(url)
-    except (httpx.InvalidURL, TypeError) as exc:
-        raise InputError(_bad_url(url, "is not an address")) from exc
-    if parsed.userinfo:
-        # Not shown: it may hold a password.
-        raise InputError(_bad_url("...@...", "holds a user name or password"))
-    if parsed.scheme not in {"http", "https"} or not parsed.host or (parsed.port or 0) > 65535:
-        raise InputError(_bad_url(url, "is not an HTTP address"))
+    parsed = http_address(url, subject=_SUBJECT, remedy=_REMEDY, where="base_urls")
     if parsed.query or parsed.fragment:
-        raise InputError(_bad_url(url, "has a query or a fragment"))
+        what = f"{_SUBJECT} has a query or a fragment"
+        raise InputError(Problem(what, where="base_urls", found=repr(url), remedy=_REMEDY))
     return str(parsed).rstrip("/").removesuffix("/v1").rstrip("/")
-
-
-def _bad_url(url: str, what: str) -> Problem:
-    return Problem(
-        f"the base URL {what}",
-        where="base_urls",
-        found=repr(url),
-        remedy="write it like http://127.0.0.1:8080; a key belongs into the environment variable",
-    )
-
-
-def is_loopback(url: str) -> bool:
-    """Whether the address is this machine's own, by its name or number."""
-    host = httpx.URL(url).host
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from prereg_judge.errors import PreregError, Problem
@@ -11,6 +12,33 @@ from prereg_judge.errors import PreregError, Problem
 Part = Literal["proved", "not proved", "violated"]
 WitnessName = Literal["git", "rfc3161", "opentimestamps"]
 WITNESSES: tuple[WitnessName, ...] = ("git", "rfc3161", "opentimestamps")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a verification is to look at beside the files, and what it is to insist on.
+
+    Attributes
+    ----------
+    require
+        Kinds of witness that must have seen each locked version before its first run; where one
+        has not, that is a violation.
+    roots
+        Root certificates (PEM) of the time-stamp authorities that are trusted.
+    clones
+        Other clones of the repository whose histories are compared; or bundles, scores and
+        manifests that somebody kept, whose ledger lines must be here.
+    headers
+        Headers of Bitcoin blocks, 80 bytes in hex, that OpenTimestamps stamps lead to.
+    render
+        Whether every prompt is rendered and tokenized again, with the model's own vocabulary.
+    """
+
+    require: Sequence[WitnessName] = ()
+    roots: Sequence[bytes] = ()
+    clones: Sequence[str | Path] = ()
+    headers: Sequence[str] = ()
+    render: bool = False
 
 
 @dataclass(frozen=True)

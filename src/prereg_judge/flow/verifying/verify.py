@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import replace
 
 from prereg_judge.errors import Problem, UsageError
 from prereg_judge.flow.verifying.copies import check_copies, copies_among
-from prereg_judge.flow.verifying.findings import WITNESSES, Findings, WitnessName
+from prereg_judge.flow.verifying.findings import WITNESSES, Asked, Findings, WitnessName
 from prereg_judge.flow.verifying.ledger_checks import LEDGER, check_ledger
 from prereg_judge.flow.verifying.registration_checks import check_registration
 from prereg_judge.flow.verifying.run_checks import check_runs
@@ -29,30 +29,11 @@ BEYOND = (
 def verify_workspace(
     workspace: Workspace,
     ids: Sequence[str] | None,
+    asked: Asked,
     *,
-    require: Sequence[WitnessName] = (),
-    roots: Sequence[bytes] = (),
-    clones: Sequence[str | Path] = (),
-    headers: Sequence[str] = (),
-    render: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Findings:
     """Re-derive everything of some registrations (None: of all) from bytes.
-
-    Parameters
-    ----------
-    require
-        Kinds of witness that must have seen each locked version before its first run; where one
-        has not, that is a violation.
-    roots
-        Root certificates (PEM) of the time-stamp authorities that are trusted.
-    headers
-        Headers of Bitcoin blocks, 80 bytes in hex, that OpenTimestamps stamps lead to.
-    clones
-        Other clones of the repository whose histories are compared; or bundles, scores and
-        manifests that somebody kept, whose ledger lines must be here.
-    render
-        Whether every prompt is rendered and tokenized again, with the model's own vocabulary.
 
     Raises
     ------
@@ -76,17 +57,17 @@ def verify_workspace(
             findings.not_proved(ident, what)
             continue
         standing = check_registration(
-            workspace, ident, events, findings, render=render, progress=progress
+            workspace, ident, events, findings, render=asked.render, progress=progress
         )
         if versions(events):
             check_runs(workspace, ident, events, standing, findings)
-    copies = copies_among(clones)
+    copies = copies_among(asked.clones)
     check_copies(chain, copies, findings)
-    clones = [c for c in clones if str(c) not in copies]
+    clones = [c for c in asked.clones if str(c) not in copies]
     if len(every) < len(chain.lines):
         wanted = []  # what cannot be read was locked at no line
-    check_witnesses(workspace, chain, wanted, findings, roots=roots, clones=clones, headers=headers)
-    _required(wanted, every, require, findings)
+    check_witnesses(workspace, chain, wanted, findings, asked=replace(asked, clones=clones))
+    _required(wanted, every, asked.require, findings)
     for what in BEYOND:
         findings.not_proved("beyond any witness", what)
     return findings

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from prereg_judge.chain import Chain
 from prereg_judge.errors import InputError, IntegrityError, PreregError, Problem
-from prereg_judge.flow.verifying.findings import Findings, WitnessName
+from prereg_judge.flow.verifying.findings import Asked, Findings, WitnessName
 from prereg_judge.flow.verifying.ledger_checks import LEDGER
 from prereg_judge.flow.witnessing import StampFile, StampKind, stamp_files
 from prereg_judge.ledger.git_examine import examine, first_commit_with, held_before, pushed
@@ -61,22 +60,20 @@ def check_witnesses(
     ids: Sequence[str],
     findings: Findings,
     *,
-    roots: Sequence[bytes],
-    clones: Sequence[str | Path],
-    headers: Sequence[str] = (),
+    asked: Asked,
 ) -> None:
     """Ask every witness that there is about the locks of these registrations."""
     lockings = [one for ident in ids for one in _lockings(chain, ident)]
-    times = _tokens(workspace, chain, findings, roots)
-    history = history_of(workspace.root, workspace.ledger, clones=clones)
+    times = _tokens(workspace, chain, findings, asked.roots)
+    history = history_of(workspace.root, workspace.ledger, clones=asked.clones)
     current = workspace.ledger.read_bytes() if workspace.ledger.is_file() else b""
-    if isinstance(history, NoHistory) and clones:
-        raise _unreadable(history, ", ".join(map(str, clones)))
+    if isinstance(history, NoHistory) and asked.clones:
+        raise _unreadable(history, ", ".join(map(str, asked.clones)))
     _check_readable(workspace, history, findings)
     if isinstance(history, LedgerHistory):
         _history(history, current[: len(current) - len(chain.torn)], findings)
     _check_tail(chain, history, times, findings)
-    pending, blocks = _blocks(workspace, chain, findings, headers)
+    pending, blocks = _blocks(workspace, chain, findings, asked.headers)
     for one in lockings:
         stamped = [
             _by_time(one, [t for t in (*times, *blocks) if t.witness == witness], findings)
