@@ -21,10 +21,15 @@ _LONGEST_TICK_S = 1.0
 
 
 class LoopThread:
-    """Runs coroutines for as long as it is entered; leaving it cancels them and joins."""
+    """Runs coroutines for as long as it is entered; leaving it cancels them and joins.
+
+    Only what was submitted is cancelled, and each passes it on to what it started itself: a task
+    that is cancelled from outside before its first step leaves a coroutine that nobody awaited.
+    """
 
     def __init__(self) -> None:
         self._started = threading.Event()
+        self._submitted: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="prereg-openai", daemon=True)
 
     def __enter__(self) -> Self:
@@ -43,15 +48,28 @@ class LoopThread:
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine in the thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.run_coroutine_threadsafe(self._remembered(work), self._loop)
+
+    async def _remembered(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._submitted.add(task)
+        try:
+            return await work
+        finally:
+            self._submitted.discard(task)
 
     def _run(self) -> None:
-        asyncio.run(self._main())  # cancels what is left when `_main` ends
+        asyncio.run(self._main())
 
     async def _main(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._started.set()
         await self._stop.wait()
+        left = list(self._submitted)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
