@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_an_accepted_id_stays_inside(ident: str) -> None:
 
 
 def test_known_ids_and_the_nearest(workspace: Workspace) -> None:
-    """A wrong id is answered with those like it, or with what there is, or with how to begin."""
+    """A wrong id is answered with those like it, where all are to be seen, or how to begin."""
     with pytest.raises(UsageError, match="none yet") as caught:
         workspace.known("agreement")
     assert "`prereg new agreement`" in str(caught.value)
@@ -87,10 +88,34 @@ def test_known_ids_and_the_nearest(workspace: Workspace) -> None:
         (workspace.registrations / name).touch()
     assert workspace.ids() == ["agreement-one", "other"]
     assert workspace.known("other").is_file()
-    with pytest.raises(UsageError, match="There are: agreement-one\\."):
+    every = "All of them: `prereg status`$"
+    with pytest.raises(UsageError, match=f"/\\. Did you mean agreement-one\\? {every}"):
         workspace.known("agreement-on")
-    with pytest.raises(UsageError, match="There are: agreement-one, other\\."):
+    with pytest.raises(UsageError, match=f"/\\. {every}"):
         workspace.known("zzzzzz")
+
+
+def test_ids_that_left_something(workspace: Workspace) -> None:
+    """By a lock of any version, a tombstone, or a run with a record; not by other files."""
+    for name in ("a.lock.json", "b.v2.lock.json", "c.withdrawn.json", "d.lock.json.pending"):
+        (workspace.registrations / name).touch()
+    for name in ("No.lock.json", "e.json", ".lock.json", "ledger.jsonl"):
+        (workspace.registrations / name).touch()
+    for name in ("f/1/attempts.jsonl", "g/1/plan.jsonl", "NO/1/attempts.jsonl", "h/attempts.jsonl"):
+        path = workspace.root / "runs" / name
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert workspace.left_ids() == ["a", "b", "c", "f"]
+
+
+def test_a_registration_that_is_no_file(workspace: Workspace) -> None:
+    """A folder, a pipe or a link to nowhere is said to be one, not to be missing."""
+    workspace.registration("a").mkdir()
+    os.mkfifo(workspace.registration("b"))
+    workspace.registration("c").symlink_to("nowhere")
+    for ident, what in (("a", "is a folder"), ("b", "is not a regular"), ("c", "does not exist")):
+        with pytest.raises(UsageError, match=rf"registrations/{ident}\.yaml: {what}"):
+            workspace.known(ident)
 
 
 def test_a_model_in_one_file(workspace: Workspace) -> None:

@@ -57,6 +57,11 @@ class Shape:
                 return str(text).rstrip(".")
         return None
 
+    def choices(self, path: YamlPath) -> list[str]:
+        """The words that the entry at `path` may be; empty where it is not one of a list."""
+        found = [w for n in self._nodes(path) for w in (*n.get("enum", ()), n.get("const"))]
+        return list(dict.fromkeys(word for word in found if isinstance(word, str)))
+
     def _nodes(self, path: YamlPath) -> list[Mapping[str, Any]]:
         """Every schema that the entry at `path` may have to satisfy."""
         nodes = self._open(self.schema)
@@ -159,12 +164,15 @@ def _worded(
         hidden = isinstance(value, dict) or context.get("secret", False)
         found = None if hidden else shown(value)
         return str(context["what"]), found, str(context["remedy"])
-    if path[-1:] == ("between",) and kind in ("missing", "too_long", "tuple_type"):
-        limits = _at(data, path)
-        return "must be two limits", shown(limits), "write [lower, upper]"
+    two_limits = path[-1:] == ("between",)
+    # A list that is too short lacks an entry, a mapping that is lacks the key itself.
+    if two_limits and kind in ("missing", "too_long", "tuple_type") and _stands(data, path):
+        return "must be two limits", shown(_at(data, path)), "write [lower, upper]"
     if kind in ("missing", "union_tag_not_found"):
-        use = shape.describe(path)
-        return f"`{path[-1]}` is missing", None, f"add `{path[-1]}:`" + (f" ({use})" if use else "")
+        modes = shape.choices(path) if kind == "union_tag_not_found" else []
+        use = f"one of {', '.join(modes)}" if modes else shape.describe(path)
+        entry = f"{path[-1]}: [lower, upper]" if two_limits else f"{path[-1]}:"
+        return f"`{path[-1]}` is missing", None, f"add `{entry}`" + (f" ({use})" if use else "")
     if kind == "extra_forbidden":
         return _unknown_key(path, data, shape)
     if kind in _TYPES:
@@ -175,8 +183,8 @@ def _worded(
     if kind == "literal_error":
         return f"must be {context['expected']}", shown(value), shape.describe(path)
     if kind == "union_tag_invalid":
-        modes = str(context["expected_tags"])
-        return f"the mode must be one of {modes}", shown(context["tag"]), None
+        tags = context["expected_tags"]
+        return f"the mode must be one of {tags}", shown(context["tag"]), None
     if kind == "string_pattern_mismatch":
         foreign = foreign_character(value)
         what = "is not a short name" + (f": it holds {foreign}" if foreign else "")
@@ -214,6 +222,12 @@ def _type_remedy(kind: str, value: Any) -> str | None:
     if kind == "int_type" and isinstance(value, float) and value.is_integer():
         return f"write {int(value)}"
     return None
+
+
+def _stands(data: Any, path: YamlPath) -> bool:
+    """Whether the file has an entry at `path`, whose parent it has."""
+    parent = _at(data, path[:-1])
+    return isinstance(parent, dict) and path[-1] in parent
 
 
 def _at(data: Any, path: YamlPath) -> Any:

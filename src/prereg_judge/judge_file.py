@@ -6,8 +6,9 @@ item or a reply is `judge`'s business.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -190,7 +191,8 @@ def _template_problems(spec: JudgeFile) -> list[Problem]:
             problems.append(Problem(what, where=name, remedy=remedy))
             continue
         for unknown in sorted(used - allowed[name]):
-            remedy = "list it under `fields`" if name == "prompt" else "use rules or verdicts"
+            remedy = _nearest(unknown, allowed[name])
+            remedy += "list it under `fields`" if name == "prompt" else "use rules or verdicts"
             problems.append(
                 Problem("uses a name it is not given", where=name, found=unknown, remedy=remedy)
             )
@@ -199,6 +201,12 @@ def _template_problems(spec: JudgeFile) -> list[Problem]:
                 what = "a declared field does not appear in the prompt"
                 problems.append(Problem(what, where="fields", found=unused, remedy="remove it"))
     return problems
+
+
+def _nearest(unknown: str, known: Collection[str]) -> str:
+    """The names that a misspelled one may be meant for, as a question; else empty."""
+    near = difflib.get_close_matches(unknown, sorted(known), n=2, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}? Else " if near else ""
 
 
 def _schema_problems(spec: JudgeFile) -> list[Problem]:
@@ -231,6 +239,9 @@ def _schema_problems(spec: JudgeFile) -> list[Problem]:
     if verdicts is None or sorted(map(str, verdicts)) != sorted(spec.verdicts):
         remedy = f"give {spec.verdict_field!r} an `enum` of exactly the verdicts"
         problem("the verdict field's choices differ from `verdicts`", remedy, verdicts)
+    if "const" in properties.get(spec.verdict_field, {}):
+        fixed, remedy = properties[spec.verdict_field]["const"], "leave `const` out"
+        problem("the verdict is settled by the schema, whatever the model says", remedy, fixed)
     for name, part in properties.items():
         if part.get("type") == "string" and "enum" not in part and "maxLength" not in part:
             problem(f"the text field {name!r} has no end", "give it a `maxLength`")

@@ -7,6 +7,7 @@ to the root. Knows names and places; reads and writes nothing but what `find` lo
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from prereg_judge.errors import InputError, Problem, UsageError
 from prereg_judge.wording import listed, not_a_file
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_LEFT = re.compile(rf"(?P<id>{_ID.pattern})(?:(?:\.v\d+)?\.lock|\.withdrawn)\.json")
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 PACKAGE_PREFIX = "package:"
 
@@ -102,16 +104,27 @@ class Workspace:
         """Ids of every registration in the workspace, drafts included."""
         return sorted(p.stem for p in self.registrations.glob("*.yaml") if _ID.fullmatch(p.stem))
 
+    def left_ids(self) -> list[str]:
+        """Ids of which a lock, a tombstone or a run lies here, whatever became of their files."""
+        names = (_LEFT.fullmatch(p.name) for p in self.registrations.glob("*.json"))
+        runs = {p.parents[1].name for p in self.root.glob("runs/*/*/attempts.jsonl")}
+        return sorted({m["id"] for m in names if m} | set(filter(is_id, runs)))
+
     def known(self, ident: str) -> Path:
         """The registration's file, or `UsageError` with the nearest ids where there is none."""
         path = self.registration(ident)
+        if os.path.lexists(path) and not path.is_file():
+            what, remedy = not_a_file(path) or "", "put the registration's text there"
+            raise UsageError(Problem(what, self.shown(path), remedy=remedy))
         if not path.is_file():
             import difflib
 
-            near = difflib.get_close_matches(ident, self.ids(), n=3, cutoff=0.4)
-            listed = ", ".join(near or self.ids()[:5]) or "none yet"
+            ids = self.ids()
+            near = difflib.get_close_matches(ident, ids, n=3, cutoff=0.4)
             what = f"no registration {ident!r} in {self.shown(self.registrations)}/"
-            remedy = f"there are: {listed}. `prereg new {ident}` writes one"
+            remedy = f"did you mean {' or '.join(near)}? " if near else ""
+            remedy += "All of them: `prereg status`" if ids else ""
+            remedy = remedy or f"there are none yet; `prereg new {ident}` writes one"
             raise UsageError(Problem(what, remedy=remedy))
         return path
 
@@ -120,9 +133,14 @@ def _suffix(version: int) -> str:
     return "" if version == 1 else f".v{version}"
 
 
+def is_id(text: str) -> bool:
+    """Whether a text may name a registration, and with it files."""
+    return _ID.fullmatch(text) is not None
+
+
 def checked_id(ident: str) -> str:
     """Return `ident` if it may name files; `UsageError` otherwise."""
-    if not _ID.fullmatch(ident):
+    if not is_id(ident):
         remedy = "use lower-case letters, digits and dashes, at most 64, no path"
         raise UsageError(Problem("this cannot be an id", found=repr(ident), remedy=remedy))
     return ident

@@ -358,3 +358,28 @@ def test_delete_the_lock_and_take_a_part(tmp_path: Path) -> None:
     told = verify(root, "y")
     told.open("run 1 of 'x'", "its lock is gone")
     verify(root, "--all").caught("the lock is missing")
+
+
+# --- put something else in the registration's place -----------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_put_a_device_or_a_pipe_in_the_registrations_place(kind: str, tmp_path: Path) -> None:
+    """Cheat: a command that reads it would read, or wait, for ever. None does, and each says so."""
+    root = failed(tmp_path)
+    for name in (REG, "registrations/draft.yaml", LOCK):
+        (root / name).unlink(missing_ok=True)
+        if kind == "device":
+            (root / name).symlink_to("/dev/null")
+        else:
+            os.mkfifo(root / name)
+    said = "is not a regular file"
+    for verb in ("score", "run", "lock"):
+        refused(root, verb, "x", says=(REG, said))
+        refused(root, verb, "draft", code=2, says=("registrations/draft.yaml", said))
+    for ident in ("x", "draft"):
+        told = prereg("show", ident, "--json", root=root)
+        assert (told.code, told.json["registration"], told.json["lock"]) == (0, None, None)
+        assert any(said in problem for problem in told.json["problems"])
+    assert prereg("status", root=root).code == 0
+    verify(root).caught("the lock is missing")

@@ -19,6 +19,7 @@ from cheats.cheating import (
     in_git,
     locked_only,
     passes,
+    refused,
     rewrite,
     save,
     scored_run,
@@ -138,6 +139,47 @@ def test_drop_ledger_lines_before_another_run(tmp_path: Path) -> None:
     told = verify(root, "--all")
     told.caught("y run 1 of 1: runs/y/1/attempts.jsonl", "belongs to another run")
     told.caught("the ledger no longer holds the line that was its last when the run ended")
+
+
+@pytest.mark.parametrize("kept", ["lock", "run", "both"])
+def test_drop_the_last_ledger_lines_and_the_registration(kept: str, tmp_path: Path) -> None:
+    """Cheat: "drop the last ledger lines", of another registration as a whole, tip and text too.
+    Its lock, or its run, still lies there.
+    """
+    root = locked_only(tmp_path)
+    locked(root, "y")
+    scored_run(root, fails, code=1, ident="y")
+    rewrite(root, lambda lines: [e for e in lines if e["id"] != "y"])
+    (root / "registrations/y.yaml").unlink()
+    if kept == "lock":
+        shutil.rmtree(root / "runs/y")
+    elif kept == "run":
+        (root / "registrations/y.lock.json").unlink()
+    for named in ("--all", "y"):
+        told = verify(root, named)
+        if kept != "run":
+            told.caught("y: registrations/y.lock.json", "this lock stands in no ledger")
+        if kept != "lock":
+            told.caught("y: runs/y/1", "a run lies here that the ledger does not know")
+    verify(root).clean()
+    lost = next(r for r in prereg("status", "--json", root=root).json if r["id"] == "y")
+    assert (lost["state"], bool(lost["problems"])) == ("registration missing", True)
+
+
+# --- put lines into the ledger --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changed", [{"id": "../../etc"}, {"at": "\u202e"}, {"at": "yesterday"}])
+def test_put_a_line_into_the_ledger(changed: dict[str, str], tmp_path: Path) -> None:
+    """Cheat: a line whose id names a place outside, or whose time is none, hashes made right. The
+    line is named, and every command that reads the ledger ends with 5.
+    """
+    root = locked_only(tmp_path)
+    rewrite(root, lambda lines: [*lines, {**lines[0], **changed}])
+    for named in ("x", "--all"):
+        verify(root, named).caught("line 2 is no event that this tool writes")
+    for args in (("status",), ("show", "x"), ("score", "x")):
+        refused(root, *args, says=("registrations/ledger.jsonl:2",))
 
 
 # --- rewrite the whole chain, backdated -----------------------------------------------------------

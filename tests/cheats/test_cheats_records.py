@@ -68,7 +68,7 @@ def test_type_a_good_observed_number_into_the_score(tmp_path: Path) -> None:
     verify(root).caught("computed again it is FAIL, and PASS is on record")
 
 
-@pytest.mark.parametrize("name", ["disagreements.jsonl", "disagreements.csv"])
+@pytest.mark.parametrize("name", ["disagreements.jsonl", "disagreements.csv", "verdicts.csv"])
 def test_type_a_good_observed_number_into_the_disagreements(name: str, tmp_path: Path) -> None:
     """Cheat: "type a good observed number": take a disagreement out of the list."""
     root = failed(tmp_path)
@@ -274,6 +274,66 @@ def test_run_in_copies_until_one_passes(tmp_path: Path) -> None:
     told = verify(root)
     told.clean()
     told.open("any witness", ELSEWHERE, "only what went through this ledger is known")
+
+
+# --- draw again until it passes -------------------------------------------------------------------
+
+
+class _KilledError(BaseException):
+    """The process is gone."""
+
+
+def killed_after(root: Path, calls: int) -> None:
+    """Run `x`, or resume it, and lose the process in the call after so many."""
+    made: list[str] = []
+
+    def script(key: str, before: int) -> Scripted:
+        if len(made) == calls:
+            raise _KilledError
+        made.append(key)
+        return passes(key, before)
+
+    with pytest.raises(_KilledError):
+        run_scripted(root, "x", script)
+
+
+def cut(root: Path, attempts: int) -> None:
+    """Cut run 1's record behind its first line and so many attempts."""
+    lines = (root / ATTEMPTS).read_bytes().splitlines(keepends=True)
+    (root / ATTEMPTS).write_bytes(b"".join(lines[: 1 + attempts]))
+
+
+def test_kill_a_run_cut_its_record_and_draw_again(tmp_path: Path) -> None:
+    """Cheat: an unlucky run is killed, its attempts are cut and made anew, twice. All hashes fit;
+    `verify` says at how many attempts it was resumed, and that it was so at the same place twice.
+    """
+    root = locked_only(tmp_path)
+    for _ in range(2):
+        killed_after(root, 6)
+        cut(root, 1)
+    resumed = "that no attempt was cut and made anew: it was resumed at"
+    assert not any(resumed in sentence for sentence in verify(root).not_proved)
+    scored_run(root, passes, code=0)
+    told = verify(root)
+    told.clean()
+    told.open(f"x run 1 of 1: {resumed} 1, 1 of 8", "once at the very place", "nothing is left")
+
+
+def test_a_resume_is_told_of_an_unfinished_run_too(tmp_path: Path) -> None:
+    """Cheat: as above, and the run is left open, or given up. One resume is at no place twice, and
+    one after which nothing was made can have hidden nothing.
+    """
+    root = locked_only(tmp_path)
+    for calls in (5, 2):
+        killed_after(root, calls)
+    resumed = "it was resumed at 5 of 7 attempts"
+    told = verify(root)
+    told.open(resumed)
+    assert not any("the very place" in sentence for sentence in told.not_proved)
+    killed_after(root, 0)
+    verify(root).open(resumed)
+    assert prereg("run", "x", "--abandon", "tired of it", root=root).code == 0
+    verify(root).open(resumed)
 
 
 # --- hand the checker the file it is checked against ----------------------------------------------

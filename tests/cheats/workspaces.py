@@ -238,7 +238,7 @@ _KINDS: dict[Kind, str] = {
     r"|registrations/ledger\.(jsonl|tip)|registrations/stamps/\d+-\d+-rfc3161\.tsr"
     rf"|(judge|sentinels)/.+|runs/\w+/\d+/({_RECORD}|manifest\.json)",
     # Rebuilt by `prereg score`: changed they are found, missing they are told of at most.
-    "derived": r"runs/\w+/\d+/(score\.json|disagreements\.(jsonl|csv))",
+    "derived": r"runs/\w+/\d+/(score\.json|disagreements\.(jsonl|csv)|verdicts\.csv)",
     # Empty locks between processes, and what the engine's libraries print: nothing reads them.
     "idle": r"registrations/\.ledger\.lock|runs/\w+/\.lock|runs/\w+/\d+/worker\.log",
 }

@@ -182,8 +182,23 @@ CASES = [
     ),
     Case(
         "an item file that is not there",
-        ("sentinels/smal.jsonl", "does not exist", "check the path"),
+        (
+            f"{REGISTRATION}:18: items.sentinel",
+            "does not exist",
+            "sentinels/smal.jsonl",
+            f"did you mean {ITEMS}?",
+        ),
         flags={"sentinel": "sentinels/smal.jsonl"},
+    ),
+    Case(
+        "an item file whose folder was forgotten",
+        (f"{REGISTRATION}:18: items.sentinel", "small.jsonl", f"did you mean {ITEMS}?"),
+        flags={"sentinel": "small.jsonl"},
+    ),
+    Case(
+        "a folder as item file",
+        (f"{REGISTRATION}:18: items.sentinel", "a folder, not a file", "check the path"),
+        flags={"sentinel": "sentinels"},
     ),
     Case(
         "an empty set of real items",
@@ -345,7 +360,12 @@ CASES = [
     ),
     Case(
         "a judge file that is not there",
-        ("judge/yesno.yaml", "does not exist"),
+        (
+            f"{REGISTRATION}:13: judge",
+            "judge/yesno.yaml",
+            "does not exist",
+            "did you mean judge/yes-no.yaml?",
+        ),
         flags={"judge": "judge/yesno.yaml"},
     ),
     # The registration.
@@ -362,7 +382,9 @@ CASES = [
     Case(
         "a metric that is none",
         (REGISTRATION, "bands[0].metric", "sentinel.agrement.count", "sentinel.agreement.count"),
-        flags={"band": "sentinel.agrement.count=1..3"},
+        after=swap(
+            REGISTRATION, "count, metric: sentinel.agreement", "count, metric: sentinel.agrement"
+        ),
     ),
     Case(
         "a set that is not there",
@@ -582,8 +604,11 @@ def test_new_lists_every_flag_that_is_missing(tmp_path: Path) -> None:
     """With nothing given and nobody at a terminal, all the flags are named and nothing written."""
     root = make_workspace(tmp_path / "w")
     flags = [f for f in FLAGS if f not in ("--sentinel", "--band")]
-    refused(prereg("new", "x", root=root), *flags, "--sentinel or --real", "--band or --predict",
-            "--draft")  # fmt: skip
+    done = prereg("new", "x", root=root)
+    refused(done, *flags, "--sentinel", "or --real", "--band", "or --predict", "new x --draft")
+    lines = [line for line in done.err.splitlines() if line.startswith("error: missing: ")]
+    assert len(lines) == len(flags) + 2
+    assert "error: missing: --passes 2  # Passes" in lines  # as it can be typed
     assert not (root / REGISTRATION).exists()
 
 

@@ -130,6 +130,7 @@ def test_a_schema_that_the_grammar_refuses_names_the_judge_file(
 def test_sentinel_check_without_the_texts_names_lines(tmp_path: Path) -> None:
     """A wrong field's name is told by file and line, twenty times and then counted."""
     rows = [{"id": f"r{n}", "original": "a", "rewrite": "b"} for n in range(30)]
+    rows.append({"id": "last", "original": "a", "rewrite": "b", "foo": "c"})
     write_items(tmp_path / "s.jsonl", rows)
     done = prereg("sentinel", "check", str(tmp_path / "s.jsonl"), "--original", "foo")
     assert (done.code, done.err.count("error:")) == (2, 21)

@@ -135,8 +135,9 @@ def test_show_and_status_say_that_it_is_withdrawn(root: Path) -> None:
     assert (two["id"], two["state"], two["withdrawn"]) == ("y", "draft", None)
     assert "withdrawn" in prereg("status", root=root).out
     shown = prereg("show", "x", root=root).out
-    assert "State: withdrawn" in shown
-    assert f"Withdrawn: {WHY}" in shown
+    assert f"State: withdrawn at {one['withdrawn_at']} (locked at {one['locked_at']}): {WHY}" in (
+        shown
+    )
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,67 @@ def test_stamping_needs_a_name_and_a_ledger(tmp_path: Path) -> None:
     )
     empty = prereg("stamp", "--tsa", "http://127.0.0.1:9/", root=root)
     assert empty.code == 2
-    assert "nothing to stamp yet" in empty.err
+    assert "nothing is locked yet, so there is no ledger to stamp" in empty.err
+
+
+def test_an_empty_ledger_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`stamp --git` before any lock makes no empty commit: it says what comes first."""
+    isolate(monkeypatch, tmp_path)
+    root = make_workspace(tmp_path / "w")
+    repo = Repo.new(root)
+    done = prereg("stamp", "--git", root=root)
+    assert done.code == 2
+    assert "nothing is locked yet, so there is no ledger to commit. First: `prereg lock ID`" in (
+        done.err
+    )
+    assert repo.git("rev-list", "--all").split() == []
+
+
+def test_what_a_clone_would_lack_is_said_and_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lock` and `stamp --git` name judge, items and runs that git does not hold; with them
+    committed nothing is named any more and a clone verifies, which it does not before.
+    """
+    isolate(monkeypatch, tmp_path)
+    root = make_workspace(tmp_path / "w")
+    repo = Repo.new(root)
+    assert new(root, "x").code == 0
+    lock = prereg("lock", "x", root=root)
+    inputs = "judge/yes-no.yaml, sentinels/small.jsonl"
+    assert f"a clone cannot be verified without: {inputs}\n" in lock.err
+    run_scripted(root, "x", lambda *_: NO)
+    assert prereg("score", "x", root=root).code == 1
+    told = prereg("stamp", "--git", "--json", root=root)
+    assert told.json["not_in_git"] == [*inputs.split(", "), "runs/x/"]
+    assert f"without: {inputs}, runs/x/\n" in told.err
+    half = repo.clone(tmp_path / "half").top
+    (one,) = prereg("status", "--json", root=half).json
+    assert one["state"] == "files missing"
+    assert prereg("verify", "x", root=half).code == 5
+    repo.git("add", "--", *told.json["not_in_git"])
+    repo.git("commit", "--quiet", "--message", "the rest")
+    again = prereg("stamp", "--git", "--json", root=root)
+    assert again.json["not_in_git"] == []
+    assert "Not in git" not in again.err
+    done = prereg("verify", "x", root=repo.clone(tmp_path / "whole").top)
+    assert done.code == 0, done.out
+
+
+def test_a_clone_lacks_earlier_runs_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock that is compared with another registration's run names that run's folder too."""
+    isolate(monkeypatch, tmp_path)
+    root = make_workspace(tmp_path / "w")
+    Repo.new(root)
+    locked(root, "x")
+    run_scripted(root, "x", lambda *_: NO)
+    predict = "sentinel.flips_from.count[from_run=x/1,from_pass=1,verdict=NO] >= 1"
+    assert new(root, "y", predict=predict, band=None).code == 0
+    done = prereg("lock", "y", root=root)
+    assert done.code == 0, done.err
+    assert "without: judge/yes-no.yaml, sentinels/small.jsonl, runs/x/\n" in done.err
 
 
 def test_verify_wants_to_know_what(tmp_path: Path) -> None:
@@ -204,7 +264,7 @@ def test_verify_wants_to_know_what(tmp_path: Path) -> None:
     assert "both a name and --all" in prereg("verify", "x", "--all", root=root).err
     gone = prereg("verify", "x", "--clone", str(tmp_path / "nowhere"), root=root)
     assert (gone.code, "--clone" in gone.err) == (2, True)
-    assert "there are: x" in prereg("verify", "y", root=root).err.lower()
+    assert "All of them: `prereg status`" in prereg("verify", "y", root=root).err
     done = prereg("verify", "x", "--require", "witness=notary", root=root)
     assert done.code == 2
     assert "rfc3161" in done.err

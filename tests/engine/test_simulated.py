@@ -170,6 +170,50 @@ def test_a_second_pass_repeats_the_first_where_decoding_does(
     assert 0 < sum(text(a) == NOT_JSON for a in first.values()) < 60
 
 
+@pytest.mark.parametrize("choosing", [False, True])
+@pytest.mark.parametrize("leading", [0, 1, 2])
+def test_greedy_decoding_takes_the_leading_of_equals(choosing: bool, leading: int) -> None:
+    """Among verdicts that are equally likely the leading one; a likelier one goes before it."""
+    for chances, said in (
+        ((1 / 3, 1 / 3, 1 / 3), leading),
+        ((0.2, 0.4, 0.4), max(1, leading)),
+        ((0.2, 0.3, 0.5), 2),
+    ):
+        simulated = SimulatedBackend(
+            lambda key, chances=chances: Situation(key, True, chances, leading=leading),  # type: ignore[misc]
+            replies={v: verdict_reply(v) for v in VERDICTS},
+            choosing=choosing,
+            decoding=GREEDY,
+            faults=Faults(),
+            entropy=entropy,
+        )
+        reply = asked(simulated, ["r/1"])["r/1"].result
+        assert isinstance(reply, Reply)
+        assert reply.text == verdict_reply(VERDICTS[said])
+        if choosing:
+            assert list(reply.nodes[0].tokens) == sorted(reply.nodes[0].tokens)
+            assert redrawn(reply.nodes, GREEDY, None).verdict == VERDICTS[said]
+
+
+@pytest.mark.parametrize("choosing", [False, True])
+def test_what_leads_does_not_move_a_draw(choosing: bool) -> None:
+    """Where a seed draws, rows with the same chances come out alike, whatever leads on them."""
+
+    def answers(leading: int | None) -> list[str]:
+        simulated = SimulatedBackend(
+            lambda key: Situation(key, True, (0.4, 0.3, 0.3), leading=leading),
+            replies={v: verdict_reply(v) for v in VERDICTS},
+            choosing=choosing,
+            decoding=SEEDED,
+            faults=Faults(),
+            entropy=entropy,
+        )
+        return [text(asked(simulated, ["r/1"], seed=seed)["r/1"]) for seed in range(30)]
+
+    assert answers(None) == answers(0) == answers(1) == answers(2)
+    assert len(set(answers(None))) == 3
+
+
 def test_sampled_passes_are_independent() -> None:
     """Two passes agree as often as the sum of squared chances says."""
     made = backend()

@@ -117,6 +117,23 @@ def test_the_least_number_that_is_named_is_accepted(root: Path) -> None:
     assert found.rows["sentinel"].agreement == 0.3334
 
 
+def test_faults_that_are_certain_together_are_accepted(root: Path) -> None:
+    """0.33, 0.56 and 0.11 are 1, whatever the sum of their floats is."""
+    assert 0.33 + 0.56 + 0.11 > 1
+    stated = {"agreement": "0.8", "hang": "0.33", "crash": "0.56", "unreadable": "0.11"}
+    assert read_assumptions(stated, inputs(root)).faults.crash == 0.56
+    with pytest.raises(UsageError, match="together"):
+        read_assumptions({**stated, "hang": "0.3301"}, inputs(root))
+
+
+@pytest.mark.parametrize("n", range(2, 12))
+def test_no_verdict_is_put_before_the_leading_one(n: int) -> None:
+    """Where all verdicts are alike, rounding makes none of them likelier than the leading one."""
+    chances = RowAssumptions(1 / n, None, None, 0.0).chances(n - 1, [str(i) for i in range(n)])
+    assert max(chances) == chances[n - 1]
+    assert math.fsum(chances) == pytest.approx(1.0, abs=1e-12)
+
+
 def test_a_set_of_its_own_goes_before(root: Path) -> None:
     """`sentinel.KEY` speaks of the sentinels and KEY of the rest; what is not stated is listed."""
     stated = {"agreement": "0.8", "sentinel.agreement": "0.9", "sentinel.lean": "YES:0.1"}

@@ -157,6 +157,8 @@ CASES = [
     Case("another order of the rows", "full", ALL, 6, jsonl(*ROWS[::-1])),
     Case("other white space, ids and labels", "full", ALL, 6, spaced),
     Case("invisible characters", "full", ALL, 6, reworded("\u200b", "\u00ad")),
+    Case("marks that show nothing", "full", ALL, 6, reworded("\ufe0f", "\u034f")),
+    Case("blanks that are letters", "full", ALL, 6, reworded("\u3164", "\u2800")),
     Case("a full stop at the end", "full", ALL, 6, reworded("", ".")),
     Case("letter case and wide letters", "full", ALL, 6, jsonl(
         *({**r, "text": r["text"].upper().replace("A", "\uff21")} for r in ROWS))),

@@ -173,16 +173,18 @@ def test_a_claim_on_missing_counts_trials(tmp_path: Path) -> None:
     row = rows_of(tmp_path / "w", text + size)["gaps"]
     assert (row["n"], row["unit"]) == (144, "trial")
     width, power = row["sample_size"]["texts"]
-    assert re.search(r"wide takes \d+ trials; there are 144, where", width)
-    assert re.search(r"to hold takes \d+ trials; there are 144, where", power)
+    assert re.search(r"wide takes \d+ trials, .*; there are 144, where", width)
+    assert re.search(r"to hold takes \d+ trials, .*; there are 144, where", power)
     shown = flat(printed([row]))
     assert row["interval_text"].endswith("at 3/144")
     assert " trials " in shown.partition("Chances are exact")[0]
-    assert "rows independent" in shown
+    assert "trials independent" in shown
+    assert "rows independent" not in shown
     assert VERDICTS not in shown
     bands = f"bands: [{{id: agree, {AGREE}, between: [53, 65], expected: 59}}]\n"
     both = outlook(inputs_of(tmp_path / "v", text + bands))
     assert "have a verdict, but for claims on trials without one" in flat(printed(both))
+    assert "rows (or trials) independent" in flat(printed(both))
     assert VERDICTS in flat(printed([r for r in both if r["id"] == "agree"]))
 
 
@@ -304,3 +306,79 @@ bands:
     assert MetricRef.of("sentinel.agreement.count", kind="a") != MetricRef.of(
         "sentinel.agreement.count"
     )
+
+
+STOP = "stop: [{id: hangs, when: {metric: calls.hangs, ge: 1}, in_every: 40, over_first: 40}]\n"
+
+
+def test_beside_a_stop_rule_missing_trials_get_no_chance(tmp_path: Path) -> None:
+    """Trials that a stop leaves uncalled count as missing, so that no binomial says how many."""
+    text = "bands: [{id: gaps, metric: sentinel.missing.count, between: [0, 2], expected: 1}]\n"
+    size = "sample_size: {why: all there are, width: 3, power: 0.9}\n"
+    agree = f"predictions: [{{id: agree, {AGREE}, at_least: 15, expected: 16}}]\n"
+    rows = rows_of(tmp_path / "w", text + agree + STOP + size + "primary: gaps\n", rows=20)
+    gaps = rows["gaps"]
+    assert (gaps["n"], gaps["unit"], gaps["reason"]) == (40, "trial", "never called")
+    assert (gaps["chance"], gaps["chances"], gaps["best_inside"], gaps["interval"]) == (None,) * 4
+    assert "never called count as missing" in gaps["chance_text"]
+    for asked in ("width", "power"):
+        entry = gaps["sample_size"][asked]
+        assert (entry["n_needed"], entry["reason"]) == (None, "never called")
+    assert rows["agree"]["chance"] is not None
+    free = rows_of(tmp_path / "v", text, rows=20)["gaps"]
+    assert free["chance"] == pytest.approx(float(binom.cdf(2, 40, 1 / 40)))
+
+
+def test_large_counts_are_printed_with_every_whole_digit(tmp_path: Path) -> None:
+    """No power stands in the table or in a warning, and the limits are as far apart as is said."""
+    text = f"""
+bands: [{{id: x, {AGREE}, between: [1518, 1528], expected: 1523.5}}]
+refuters: [{{id: bad, when: {{{RATE}, lt: 0.5}}, means: bad}}]
+predictions: [{{id: least, {AGREE}.ci_low, at_least: 1400}}]
+"""
+    rows = rows_of(tmp_path / "w", text, rows=2000)
+    low, high = (2000 * x for x in wilson_interval(1524, 2000, level=0.95))
+    assert (round(low), round(high)) == (1486, 1560)
+    assert rows["x"]["interval_text"] == "[1486, 1560] at 1524/2000"
+    assert rows["least"]["expected_text"] == "1524, says x"
+    assert "at a true value of 1523 of 2000" in rows["x"]["warnings"][0]
+    assert "e+" not in printed(list(rows.values()))
+    unstated = rows_of(tmp_path / "v", text.replace(", expected: 1523.5", ""), rows=2000)["x"]
+    assert "(at 1523/2000)" in unstated["chance_text"]
+
+
+def test_every_number_of_the_json_has_its_method(tmp_path: Path) -> None:
+    """Level and method stand beside an interval, a method beside chances, a reason beside none."""
+    rows = rows_of(tmp_path / "w", MANY)
+    for ident, method in (("agree", "wilson, times n"), ("share", "wilson")):
+        row = rows[ident]
+        assert (row["level"], row["interval_method"], row["reason"]) == (0.95, method, None)
+        assert row["chance_method"] == "exact binomial, every count enumerated"
+    none = rows_of(tmp_path / "v", f"predictions: [{{id: x, {AGREE}, at_least: 60}}]")["x"]
+    assert (none["level"], none["interval_method"], none["chance_method"]) == (None, None, None)
+    assert none["reason"] == "no expectation"
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ("predictions: [{id: x, metric: calls.seconds.mean, at_most: 9}]", "no count"),
+        (
+            f"bands: [{{id: a, {AGREE}, between: [58, 68], expected: 63}}, "
+            f"{{id: b, {AGREE}, between: [57, 68], expected: 62}}, "
+            f"{{id: x, {AGREE}, between: [56, 68]}}]",
+            "different expectations",
+        ),
+        (
+            f"refuters: [{{id: x, when: {{all: [{{{AGREE}, lt: 50}}, "
+            "{metric: sentinel.wrong.count, pass: 1, gt: 9}]}, means: bad}]\n"
+            f"predictions: [{{id: p, {AGREE}, at_least: 40}}]",
+            "different counts",
+        ),
+    ],
+)
+def test_why_there_is_no_chance_is_typed(tmp_path: Path, claims: str, reason: str) -> None:
+    """A reader of the JSON need not read the sentence."""
+    primary = "" if "id: p" not in claims else "\nprimary: p\n"
+    row = rows_of(tmp_path / "w", claims + primary)["x"]
+    assert (row["chance"], row["reason"]) == (None, reason)

@@ -49,8 +49,9 @@ def test_rows_needed_are_told_where_they_are_asked_for(
     if rows:
         assert (n, found["power"]["n_needed"]) == rows
     shown = flat(printed([row]))
-    assert f"takes {n} rows; there are 72" in shown
-    assert f"takes {found['power']['n_needed']} rows; there are 72" in shown
+    every = "every larger number being enough, too; there are 72"
+    assert f"takes {n} rows, {every}" in shown
+    assert f"takes {found['power']['n_needed']} rows, {every}" in shown
 
 
 @pytest.mark.parametrize(
@@ -190,12 +191,13 @@ def test_nineteen_of_twenty_counts_are_nearly_all(tmp_path: Path, least: int, wa
         (1.0, 0.0, "is certain to fire though the expected value (1) is true"),
         (1.0, 1e-20, "fires with a chance of >0.999 though"),
         (0.9999, 0.0001, "fires with a chance of >0.999 though"),
+        (0.0502, 0.9498, "fires with a chance of 0.0502 though"),
     ],
 )
-def test_a_refuter_that_nearly_always_fires_is_not_called_certain(
+def test_a_refuter_that_fires_is_told_with_its_chance(
     tmp_path: Path, fired: float, silent: float, words: str
 ) -> None:
-    """Only where nothing is left for `silent` is the word certain."""
+    """Only where nothing is left for `silent` is the word certain; what is above 0.05 reads so."""
     claims = inputs_of(tmp_path / "w", f"bands: [{{id: x, {AGREE}, between: [5, 9]}}]").claims
     chances = {"fired": fired, "silent": silent}
     row = {**WARNED, "kind": "refuter", "chance": fired, "chances": chances}
@@ -204,3 +206,101 @@ def test_a_refuter_that_nearly_always_fires_is_not_called_certain(
         chance_at=lambda _, value: value / 72,
     )  # fmt: skip
     assert text.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("claims", "n", "said"),
+    [
+        (
+            f"bands: [{{id: x, {RATE}, between: [0.6, 1], expected: 0.7}}]\n{SIZE % (0.2, 0.9)}",
+            77,
+            "takes 78 rows, every larger number being enough, too; there are 77, where it is "
+            "0.2005 wide.",
+        ),
+        (
+            f"bands: [{{id: x, {AGREE}, between: [12, 18], expected: 15}}]\n{SIZE % (9, 0.8)}",
+            30,
+            "where the chance is 0.7995.",
+        ),
+        (
+            f"bands: [{{id: x, {AGREE}, between: [12, 18]}}]",
+            30,
+            "no true value lands inside with a chance of 0.8; the best chance is 0.7995, at",
+        ),
+    ],
+)
+def test_a_number_lies_on_its_side_of_what_it_is_compared_with(
+    tmp_path: Path, claims: str, n: int, said: str
+) -> None:
+    """What falls short of 0.8 by half a thousandth does not read 0.800."""
+    assert said in flat(printed(list(rows_of(tmp_path / "w", claims, rows=n).values())))
+
+
+def test_what_is_registered_is_repeated_with_all_of_its_digits(tmp_path: Path) -> None:
+    """A limit and an expected value of seven digits are those that the registration states."""
+    text = f"predictions: [{{id: x, {RATE}, at_least: 0.7617505, expected: 0.7617505}}]"
+    row = rows_of(tmp_path / "w", text)["x"]
+    assert row["expected_text"] == "0.7617505"
+    assert row["warnings"][0].startswith("its limit 0.7617505 is what is expected")
+    assert "1235 wide" in printed([row | {"width": 1234.6}])
+
+
+def test_a_wish_that_is_met_by_luck_says_so(tmp_path: Path) -> None:
+    """Forty trials are enough and some number above them is not: the sentence tells both."""
+    text = "bands: [{id: gaps, metric: sentinel.missing.count, between: [0, 2], expected: 1}]\n"
+    row = rows_of(tmp_path / "w", text + SIZE % (9, 0.9), rows=20)["gaps"]
+    width, power = row["sample_size"]["texts"]
+    assert row["sample_size"]["power"]["n_needed"] == 100
+    assert binom.cdf(int(99 * 0.05), 99, 1 / 40) < 0.9 < row["chance"]
+    assert power.endswith(
+        "takes 100 trials, every larger number being enough, too; there are 40, where the chance "
+        "is 0.922, but not with every number above 40."
+    )
+    assert "but not with" not in width
+
+
+@pytest.mark.parametrize(
+    ("metric", "width", "scale", "warned"),
+    [
+        (AGREE, 0.1, "0.1 rows of 20 wide", "less than one row; if a share was meant, write 2"),
+        (AGREE, 1, "1 row of 20 wide", None),
+        (AGREE, 9.8, "9.8 rows of 20 wide", None),
+        (AGREE, 20, "20 rows of 20 wide", "no interval is that wide"),
+        (RATE, 0.3, "0.3 (share) wide", None),
+        (RATE, 1, "1 (share) wide", "no share's interval is that wide"),
+        (RATE, 9.8, "9.8 (share) wide", "no share's interval is that wide"),
+    ],
+)
+def test_the_scale_of_a_wanted_width_is_said(
+    tmp_path: Path, metric: str, width: float, scale: str, warned: str | None
+) -> None:
+    """Rows or a share, in the sentence; a width that can hardly be meant so is warned of."""
+    limits = "[12, 16], expected: 13.25" if metric == AGREE else "[0.6, 0.8], expected: 0.6625"
+    claim = f"bands: [{{id: x, {metric}, between: {limits}}}]"
+    size = f"\nsample_size: {{why: all there are, width: {width}}}"
+    row = rows_of(tmp_path / "w", claim + size, rows=20)["x"]
+    (text,) = row["sample_size"]["texts"]
+    assert f"a 95% interval at most {scale} takes" in text
+    found = [w for w in row["warnings"] if w.startswith("the wanted width")]
+    assert len(found) == (warned is not None)
+    assert all(str(warned) in w for w in found)
+
+
+@pytest.mark.parametrize(
+    ("claim", "reason", "tends_to"),
+    [
+        (f"{{id: x, {RATE}, at_least: 0.9, expected: 0.8}}", "wrong side", None),
+        (f"{{id: x, {RATE}, at_least: 0.9, expected: 0.9}}", "on the bar", 0.5),
+        (f"{{id: x, {RATE}, at_least: 0.5, expected: 0.5001}}", "beyond the search", None),
+        (f"{{id: x, {RATE}, at_least: 0.9}}", "no expectation", None),
+        (f"{{id: x, {RATE}, at_least: 0.5, expected: 0.8}}", None, None),
+    ],
+)
+def test_why_no_number_is_enough_is_typed(
+    tmp_path: Path, claim: str, reason: str | None, tends_to: float | None
+) -> None:
+    """The reason and what the chance tends to are there for a reader of the JSON."""
+    row = rows_of(tmp_path / "w", f"predictions: [{claim}]\n{SIZE % (0.1, 0.8)}")["x"]
+    entry = row["sample_size"]["power"]
+    assert (entry["reason"], entry["tends_to"]) == (reason, tends_to)
+    assert (entry["n_needed"] is None) == (reason is not None)

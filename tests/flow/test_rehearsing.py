@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from flow.rehearsals import draft, metrics, outcomes, played, rare, totals
 from prereg_judge.canon import canonical_json, sha256_bytes, sha256_file
@@ -20,18 +22,17 @@ from prereg_judge.flow.rehearsing import Stage, entropy_of, rehearse
 from prereg_judge.flow.settings import decoding_of
 from prereg_judge.record.run import read_plan, read_record
 from prereg_judge.report.rehearsal import (
-    Play,
     Rehearsal,
-    Scenario,
     Spread,
     as_json,
     not_told_apart,
+    render,
     spreads,
     verdict_shares,
     warnings,
 )
-from prereg_judge.study.metric import MetricRef
-from prereg_judge.verdict import ClaimOutcome, OutcomeWord, Verdict
+from prereg_judge.stats.location import mean_interval
+from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.workspace import Workspace
 from support import (
     JUDGE,
@@ -208,45 +209,79 @@ def test_two_scenarios_side_by_side(tmp_path: Path) -> None:
     assert said.startswith("prediction calls does not tell the two apart")
 
 
-def told(inside: int, low: int, high: int) -> Scenario:
-    """Plays of one band, with each outcome as often."""
-    often: dict[OutcomeWord, int] = {"inside": inside, "missed low": low, "missed high": high}
-    plays = []
-    for word, times in often.items():
-        outcome = ClaimOutcome("agree", "band", "x in 1..2", word)
-        plays += [Play(Verdict("PASS", "PASS", (outcome,), ()), {}, 1, 0)] * times
-    return Scenario({}, (), (), tuple(plays))
+def test_limits_of_a_t_interval_have_no_bounds(tmp_path: Path) -> None:
+    """Limits of a mean change of probability go below 0 and above 1, and so do their means."""
+    whole = "prefix=whole,parallel=1"
+    root = make_workspace(tmp_path / "w", n=4)
+    done = new(
+        root,
+        "x",
+        study="path-fidelity",
+        decoding=SEEDED,
+        arm=[f"path=choice,{whole}", "path=choice,prefix=shared,parallel=8"],
+        band="f:: sentinel.fidelity.count=2..3",
+        predict=[
+            "ph:: sentinel.probability_change.mean.ci_high <= 0.9",
+            "pc:: sentinel.probability_change.mean.ci_low >= -0.5",
+        ],
+    )
+    assert done.code == 0, done.err
+    found = {
+        s.ref.name.rpartition(".")[2]: s
+        for s in spreads(played(root, "agreement=0.8", times=60, seed=2))
+    }
+    assert found["ci_high"].within[1] == math.inf
+    assert found["ci_low"].within[0] == -math.inf
+    for side in ("ci_low", "ci_high"):
+        free = mean_interval(found[side].values, level=0.95)
+        assert found[side].interval == free
+    assert min(found["ci_low"].values) < 0
+    assert max(found["ci_high"].values) > 1
 
 
-def test_outcomes_that_are_rarer_in_either_scenario_tell_the_two_apart() -> None:
-    """Only `inside` differs, and its share in the second lies above that in the first."""
-    first, second = told(10, 10, 10), told(22, 4, 4)
-    assert not_told_apart(first, second) == []
-    assert not_told_apart(second, first) == []
-    assert len(not_told_apart(first, first)) == 1
+def test_a_mean_is_clipped_at_what_was_planned(tmp_path: Path) -> None:
+    """Where rows drop out, the planned rows are the bound, not what the plays at hand had left."""
+    root = draft(
+        tmp_path / "w",
+        n=10,
+        missing="exclude",
+        hang="60s,retries=0",
+        band="c:: sentinel.agreement.count=1..9",
+    )
+    scenario = played(root, "agreement=1,hang=0.3", times=12)
+    (spread,) = spreads(scenario)
+    assert spread.within == (0.0, 10.0)
+    assert max(m.n or 0 for m in metrics(scenario, "sentinel.agreement.count")) < 10
+    pair = Spread(spread.ref, (5.0, 6.0), 2, {}, spread.within)
+    assert pair.interval == (0.0, 10.0)
 
 
-def test_quantiles_are_values_that_were_seen() -> None:
-    """Of four values the largest is the 0.975 quantile, and the second the middle one."""
-    spread = Spread(MetricRef("x"), (4.0, 1.0, 3.0, 2.0), 4, {}, (0.0, math.inf))
-    assert spread.quantiles == (1.0, 1.0, 2.0, 3.0, 4.0)
+@pytest.mark.parametrize("path", ["generate", "choice"])
+def test_greedy_follows_the_lead_where_all_is_alike(path: str, tmp_path: Path) -> None:
+    """With agreement at its least, rows that all lead rightly are right, and wrong if wrongly."""
+    root = draft(
+        tmp_path / "w", path=path, decoding="greedy", band="sentinel.wrong.count[pass=1]=0..4"
+    )
+    for accuracy, wrong in ((1, 0), (0, 20)):
+        scenario = played(root, f"agreement=0.5,accuracy={accuracy}", times=2)
+        found = metrics(scenario, "sentinel.wrong.count[pass=1]")
+        assert {m.value for m in found} == {float(wrong)}
 
 
-def test_the_interval_of_a_mean_stays_where_a_mean_can_be() -> None:
-    """One hang in fifteen plays: Student's interval goes below 0, what is shown does not."""
-    values = (0.0,) * 14 + (1.0,)
-    free = Spread(MetricRef("x"), values, 15, {}, (-math.inf, math.inf)).interval
-    clipped = Spread(MetricRef("x"), values, 15, {}, (0.0, math.inf)).interval
-    assert free is not None
-    assert free[0] == pytest.approx(-0.0763, abs=1e-4)
-    assert clipped == (0.0, free[1])
-    high = Spread(MetricRef("x"), tuple(1 - v for v in values), 15, {}, (0.0, 1.0)).interval
-    assert high is not None
-    assert high[1] == 1.0
+def test_one_play_is_no_plural(tmp_path: Path) -> None:
+    """A single rehearsal of the only trial reads so."""
+    root = draft(tmp_path / "w", n=1, passes="1", band="calls.count=1..1")
+    found = rehearse(Workspace(root), "x", assume=["agreement=0.8,hang=1"], times=1, seed=1)
+    out = io.StringIO()
+    Console(file=out, width=160).print(render(found))
+    assert "x: 1 rehearsal of 1 trial (simulated" in out.getvalue()
+    said = " ".join(warnings(found.scenarios[0]))
+    assert "in the only play: it" in said
+    assert "1 plays" not in said
 
 
 def test_each_metric_has_the_range_that_it_can_have(tmp_path: Path) -> None:
-    """Counts go to their n, shares to 1, durations have no end."""
+    """Counts go to what is planned, limits to what they are at most, durations have no end."""
     root = draft(
         tmp_path / "w",
         band="agree:: sentinel.agreement.count=8..19",
@@ -259,9 +294,9 @@ def test_each_metric_has_the_range_that_it_can_have(tmp_path: Path) -> None:
     within = {spread.ref.name: spread.within for spread in spreads(scenario)}
     assert within == {
         "sentinel.agreement.count": (0.0, 20.0),
-        "sentinel.agreement.rate.ci_low": (0.0, 1.0),
+        "sentinel.agreement.rate.ci_low": (0.0, wilson_interval(20, 20, level=0.95)[0]),
         "calls.seconds.median": (0.0, math.inf),
-        "calls.hangs": (0.0, 40.0),
+        "calls.hangs": (0.0, 80.0),  # each of 40 trials can be tried twice
         "calls.seconds.mean.ci_low": (-math.inf, math.inf),
     }
 

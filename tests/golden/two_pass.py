@@ -19,7 +19,7 @@ from prereg_judge.study.outcomes import (
     StudyInput,
     TrialKey,
 )
-from prereg_judge.words import Missing, SetRole
+from prereg_judge.words import DecodingMode, Missing, SetRole
 
 KEEP, DROP = "KEEP", "DROP"
 VERDICTS = (DROP, KEEP)
@@ -128,7 +128,7 @@ def earlier_run(name: str, verdicts: Mapping[str, str]) -> EarlierRun:
 def study_input(
     rows: Sequence[FixtureRow],
     *,
-    decoding: str = "sampled",
+    decoding: DecodingMode = "sampled",
     missing: Missing = "disagree",
     earlier: Sequence[EarlierRun] = (),
 ) -> StudyInput:

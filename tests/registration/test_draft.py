@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prereg_judge.errors import InputError
-from prereg_judge.registration.draft import DraftValues, render
+from prereg_judge.registration.draft import DraftValues, refusals, render
 from prereg_judge.registration.load import placeholder_in, read_registration
 from prereg_judge.registration.schema import Registration
 from prereg_judge.strict_yaml import load
@@ -22,7 +22,10 @@ FULL = DraftValues(
     id="x", title="Is it so?", judge="judge/a.yaml", sentinel="s.jsonl", gguf="m.gguf",
     n_ctx=512, n_gpu_layers=0, passes=2, prefix="whole", decoding={"mode": "greedy"},
     max_tokens=9, hang={"call_timeout_s": 9, "retries": 0}, missing="disagree", seen="nothing",
+    bands=({"id": "b", "metric": "sentinel.agreement.count", "between": [1, 2]},),
 )  # fmt: skip
+# Filled in but for a claim.
+UNCLAIMED = dataclasses.replace(FULL, bands=())
 
 ODD = [
     "NO", "y", "null", "1:30", "042", "1e5", "12e4567", "2026-01-31", "a: b", "a #b", "# a", "- a",
@@ -54,7 +57,7 @@ def test_an_empty_draft_is_yaml_whose_every_gap_is_named() -> None:
     lines = text.splitlines()
     gaps = [n for n, line in enumerate(lines, 1) if "TODO" in line]
     assert [p.line for p in caught.value.problems] == gaps
-    assert len(gaps) == 14
+    assert len(gaps) == 15
 
 
 @pytest.mark.parametrize("gap", [f.name for f in dataclasses.fields(FULL)
@@ -76,7 +79,7 @@ def test_of_several_expectations_one_must_be_primary() -> None:
     other = {"id": "p", "metric": "m", "at_least": 1}
     for claims in (
         {"bands": [band, {**band, "id": "p"}]},
-        {"bands": [band], "predictions": [other]},
+        {"bands": [band], "predictions": [other]},  # with one of them, nothing is to choose
     ):
         values = dataclasses.replace(FULL, **claims)
         with pytest.raises(InputError) as caught:
@@ -90,6 +93,46 @@ def test_of_several_expectations_one_must_be_primary() -> None:
     assert (alone.model.primary, alone.model.primary_claim) == (None, "b")
 
 
+def test_a_draft_without_a_claim_asks_for_one() -> None:
+    """A band or a prediction is needed: its place is a gap like any other; with one it is none."""
+    [problem] = refusals(UNCLAIMED)
+    assert problem.where == "bands"
+    assert "at least one band" in (problem.found or "")
+    prediction = {"id": "p", "metric": "sentinel.agreement.count", "at_least": 1}
+    assert refusals(dataclasses.replace(UNCLAIMED, predictions=(prediction,))) == []
+
+
+def test_the_gap_of_decoding_shows_draws_and_what_is_off() -> None:
+    """The form to copy is not greedy decoding, which would hide what a study looks for."""
+    text = render(dataclasses.replace(FULL, decoding=None))
+    [gap] = [line for line in text.splitlines() if "TODO" in line]
+    assert "{mode: sampled, temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05}" in gap
+    assert "Off: top_k 0, top_p 1, min_p 0." in text
+
+
+def test_the_example_of_a_width_is_in_the_unit_of_the_primary_claim() -> None:
+    """Rows beside a count, a share beside a rate."""
+    assert ", width: 10}" in render(FULL)
+    share = {"id": "r", "metric": "sentinel.agreement.rate", "between": [0.5, 0.9]}
+    both = dataclasses.replace(FULL, bands=(*FULL.bands, share), primary="r")
+    assert ", width: 0.2}" in render(both)
+    assert "rows for .count, a share for .rate" in render(FULL)
+
+
+def test_a_metric_that_the_study_lacks_is_refused_wherever_it_stands() -> None:
+    """A typo in a band, or deep in a condition, is named with its place and what may be meant."""
+    typo = {"id": "b", "metric": "sentinel.agreement.cnt", "between": [1, 2]}
+    [problem] = refusals(dataclasses.replace(FULL, bands=(typo,)))
+    assert (problem.where, problem.file) == ("bands[0].metric", None)
+    assert "did you mean sentinel.agreement.count" in (problem.remedy or "")
+    parts = [{"metric": "calls.hangs", "ge": 1}, {"metric": "calls.hungs", "ge": 1}]
+    refuter = {"id": "r", "when": {"any": parts}, "means": "it hung"}
+    [problem] = refusals(dataclasses.replace(FULL, refuters=(refuter,)))
+    assert problem.where == "refuters[0].when.any[1].metric"
+    limit = {**FULL.bands[0], "metric": "real.agreement.count.ci_low"}
+    assert refusals(dataclasses.replace(FULL, bands=(limit,))) == []
+
+
 def test_every_key_stands_under_a_comment() -> None:
     """Each key at the top, and each under model and protocol, is explained by the line above."""
     lines = render(FULL).splitlines()
@@ -100,7 +143,8 @@ def test_every_key_stands_under_a_comment() -> None:
 
 def test_the_commented_examples_are_right() -> None:
     """Uncommenting every optional part gives a registration that loads."""
-    text = re.sub(r"(?m)^( *)# ((?:[a-z_]+:|  - |    [a-z]+: ).*)$", r"\1\2", render(FULL))
+    text = re.sub(r"(?m)^( *)# ((?:[a-z_]+:|  - |    [a-z]+: ).*)$", r"\1\2", render(UNCLAIMED))
+    text = re.sub(r"(?m)^bands: .*TODO.*\n", "", text)
     text = text.replace("\nOptional", "\n# Optional")
     model = read_registration(text.encode(), shown="d.yaml").model
     assert all([model.bands, model.predictions, model.refuters, model.stop, model.decisions])
@@ -109,14 +153,15 @@ def test_the_commented_examples_are_right() -> None:
     assert model.sample_size is not None
     assert (model.sample_size.why, model.sample_size.width) == (
         "all the sentinels that there are",
-        0.2,
+        10,
     )
     assert model.exposure.level == "full"
     assert model.model.template_args == {"enable_thinking": False}
 
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-_TEXT = _WORDS.filter(lambda s: s.strip() and placeholder_in(s) is None)
+# Marks alone say nothing, which is refused where a sentence is due.
+_TEXT = _WORDS.filter(lambda s: any(map(str.isalnum, s)) and placeholder_in(s) is None)
 _METRIC = st.text(st.characters(codec="ascii"), min_size=1, max_size=20).filter(
     lambda s: s.strip() and placeholder_in(s) is None
 )
@@ -194,7 +239,12 @@ _VALUES = st.builds(
 
 
 def _with_primary(v: DraftValues, data: st.DataObject) -> DraftValues:
-    """A claim marked as primary: any where there are several, with one also none."""
+    """A claim marked as primary: any where there are several, with one also none.
+
+    Without any claim the draft has a gap: it gets a band.
+    """
+    if not (v.bands or v.predictions):
+        v = dataclasses.replace(v, bands=FULL.bands)
     ids = [c["id"] for c in (*v.bands, *v.predictions)]
     none = [None] if len(ids) < 2 else []
     return dataclasses.replace(v, primary=data.draw(st.sampled_from([*ids, *none])))

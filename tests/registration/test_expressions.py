@@ -35,11 +35,11 @@ READ: list[tuple[Parser, str, dict[str, Any]]] = [
     (parse_prediction, "a<=.5", {"id": "a", "metric": "a", "at_most": 0.5}),
     (parse_prediction, "a=1..2", {"id": "a", "metric": "a", "between": [1, 2]}),
     (parse_refuter, "a.b < 50: too unstable: stop",
-     {"id": "a-b", "when": {"metric": "a.b", "lt": 50}, "means": "too unstable: stop"}),
+     {"id": "refute-1", "when": {"metric": "a.b", "lt": 50}, "means": "too unstable: stop"}),
     (parse_refuter, "a == 1 and b[kind='x: y'] in 1..2 and c=3..4: m",
-     {"id": "a", "when": {"all": [{"metric": "a", "eq": 1},
-                                  {"metric": "b", "kind": "x: y", "between": [1, 2]},
-                                  {"metric": "c", "between": [3, 4]}]}, "means": "m"}),
+     {"id": "refute-1", "when": {"all": [{"metric": "a", "eq": 1},
+                                         {"metric": "b", "kind": "x: y", "between": [1, 2]},
+                                         {"metric": "c", "between": [3, 4]}]}, "means": "m"}),
     (parse_refuter, "r:: a <= 1 or b >= 2: m",
      {"id": "r", "when": {"any": [{"metric": "a", "le": 1}, {"metric": "b", "ge": 2}]},
       "means": "m"}),
@@ -52,10 +52,11 @@ READ: list[tuple[Parser, str, dict[str, Any]]] = [
     (parse_stop, "calls.hangs > 3",
      {"id": "calls-hangs", "when": {"metric": "calls.hangs", "gt": 3}}),
     (parse_decision, "tau > 0.9 and tau.ci_low > 0.9 => report: the null",
-     {"id": "tau", "when": {"all": [{"metric": "tau", "gt": 0.9},
-                                    {"metric": "tau.ci_low", "gt": 0.9}]},
+     {"id": "decide-1", "when": {"all": [{"metric": "tau", "gt": 0.9},
+                                         {"metric": "tau.ci_low", "gt": 0.9}]},
       "then": "report: the null"}),
-    (parse_decision, "x = 5=>go", {"id": "x", "when": {"metric": "x", "eq": 5}, "then": "go"}),
+    (parse_decision, "x = 5=>go",
+     {"id": "decide-1", "when": {"metric": "x", "eq": 5}, "then": "go"}),
     (parse_decoding, "greedy", {"mode": "greedy"}),
     (parse_decoding, "sampled, temperature=0.8,top_k=40,top_p=0.95,min_p=0.05",
      {"mode": "sampled", "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}),
@@ -97,6 +98,7 @@ REFUSED: list[tuple[Parser, str, str]] = [
     (parse_decoding, "greedy,seed=1", "greedy takes no settings"),
     (parse_decoding, "sampled,seed=1", "sampled takes each of temperature"),
     (parse_decoding, "sampled,temperature=0.8", "sampled also needs top_k, top_p, min_p"),
+    (parse_decoding, "sampled,temperature=0.8", "Top_k=0, top_p=1 and min_p=0 are off"),
     (parse_hang, "120s", "also needs retries=N"),
     (parse_hang, "120h,retries=1", "expected seconds"),
     (parse_hang, "1:30,retries=1", "did not expect more"),
@@ -150,9 +152,15 @@ def test_generated_ids_do_not_repeat() -> None:
     """A second claim on a metric gets a number; a long name is cut to a legal id."""
     first = parse_band("sentinel.agreement.count=1..2")["id"]
     second = parse_band("real.agreement.count=1..2", taken=[first])["id"]
-    third = parse_refuter("real.agreement.count<1: m", taken=[first, second])["id"]
-    assert [first, second, third] == ["agreement-count", "agreement-count-2", "agreement-count-3"]
+    assert [first, second] == ["agreement-count", "agreement-count-2"]
     assert len(parse_band("a" * 99 + "=1..2")["id"]) <= 64
+
+
+def test_a_generated_id_says_what_kind_of_claim_it_is() -> None:
+    """A refuter on a band's metric is not called like one more band; each has its number."""
+    text, taken = "real.agreement.count<1", ["agreement-count", "refute-1", "decide-1"]
+    assert parse_refuter(f"{text}: m", taken=taken)["id"] == "refute-2"
+    assert parse_decision(f"{text} => m", taken=taken)["id"] == "decide-2"
 
 
 _NUMBERS = st.integers(1 - 2**53, 2**53 - 1) | st.floats(-1e15, 1e15).filter(

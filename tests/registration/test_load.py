@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from prereg_judge.registration.schema import (
     registration_json_schema,
     to_claims,
 )
-from prereg_judge.strict_yaml import load
+from prereg_judge.strict_yaml import load, path_text
 from prereg_judge.study.metric import MetricRef
 
 EXAMPLE = """\
@@ -192,6 +194,11 @@ REFUSALS: list[tuple[str, str, str, str]] = [
     ("[58, 68]", "[58]", "bands[0].between", "must be two limits"),
     ("[58, 68]", "[58, 60, 68]", "bands[0].between", "must be two limits"),
     ("[58, 68]", "58", "bands[0].between", "must be two limits"),
+    (", between: [58, 68]", "", "bands[0].between", "Add `between: [lower, upper]` (Lower and"),
+    ("between: [58", "beetween: [58", "bands[0].between", "`between` is missing"),
+    ("mode: sampled, ", "", "protocol.decoding.mode", "(one of sampled, seeded, greedy)"),
+    ("missing: disagree", "missing: no", "missing", "Write disagree, exclude or undefined"),
+    ("path: generate", "path: on", "protocol.path", "Write generate or choice"),
     ("[58, 68]", "[58, '68']", "bands[0].between[1]", "without quotes"),
     ("[58, 68]", "[58, .inf]", "bands[0].between[1]", "not a finite number"),
     ("verdict: KEEP", "verdict: NO", "predictions[0].verdict", "quote it"),
@@ -245,6 +252,47 @@ ALLOWED = [
 def test_what_the_form_allows_is_read(old: str, new: str) -> None:
     """The optional keys and the edges of the ranges are accepted."""
     assert read(changed(old, new)).model.id == "cs-self-agreement"
+
+
+def _places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every key of every mapping inside, by its path."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in inner:
+        if isinstance(value, dict):
+            yield (*path, key)
+        if isinstance(part, dict | list):
+            yield from _places(part, (*path, key))
+
+
+@pytest.mark.parametrize("path", list(_places(load(EXAMPLE, file="r").data)), ids=path_text)
+def test_every_key_can_be_mistyped_left_out_or_misfilled(path: tuple[str | int, ...]) -> None:
+    """Whatever is done to a key, every problem has its place; a typo names what was meant."""
+    key = str(path[-1])
+    fillings: list[Any] = [None, True, 5, "x", [], [5], [5, 6, 7], {}, [{}]]
+    for value in ("mistyped", "left out", *fillings):
+        data = copy.deepcopy(load(EXAMPLE, file="r").data)
+        parent = data
+        for part in path[:-1]:
+            parent = parent[part]
+        before = parent.pop(key)
+        if value == "mistyped":
+            parent[key[0] + key] = before
+        elif value != "left out":
+            parent[key] = value
+        try:
+            read(json.dumps(data))
+        except InputError as exc:
+            problems = list(exc.problems)
+        else:
+            assert value != "mistyped"
+            continue
+        assert all(p.where for p in problems), problems
+        if value == "mistyped" and key == "mode":  # it says which keys there are beside it
+            assert [p.what for p in problems] == ["`mode` is missing"]
+        elif value == "mistyped":
+            [told] = [p for p in problems if p.what == f"unknown key `{key[0]}{key}`"]
+            near = (told.remedy or "").removeprefix("did you mean ").removesuffix("?")
+            assert key in near.split(" or ")
 
 
 def test_greedy_takes_no_settings() -> None:
@@ -412,3 +460,15 @@ def test_the_schema_accepts_the_example_and_refuses_what_the_loader_refuses() ->
                      ("judge: judge/", "jugde: judge/"), ("mode: sampled", "mode: greedy"),
                      ("orders: [ab]", "orders: [ba]")]:  # fmt: skip
         assert not validator.is_valid(load(changed(old, new), file="r").data), new
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    """A device or a pipe, which would be read or waited for for ever, is refused by name."""
+    link, pipe = tmp_path / "device.yaml", tmp_path / "pipe.yaml"
+    link.symlink_to("/dev/null")
+    os.mkfifo(pipe)
+    for path in (link, pipe):
+        with pytest.raises(InputError, match=r"x\.yaml: is not a regular file"):
+            load_registration(path, shown="x.yaml")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_registration(tmp_path / "none.yaml", shown="x.yaml")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prereg_judge.report.numbers import chance, number, observed, of_things
+from prereg_judge.report.numbers import chance, figures, number, observed, of_things, plain
 from prereg_judge.study.metric import Interval, Metric, MetricRef
 
 WILSON = Interval(0.6095, 0.8124, 0.95, "wilson")
@@ -58,4 +58,31 @@ def test_numbers_are_never_written_as_powers() -> None:
     """Small and large values read as decimals."""
     assert [number(x) for x in (72.0, 0.00012, 1.5, 63.39, 0.0)] == [
         "72", "0.0001", "1.50", "63.39", "0",
+    ]  # fmt: skip
+
+
+def test_figures_keep_whole_digits() -> None:
+    """Three significant digits, more where the number has more before its point."""
+    values = (0.0, 4.975, 56.08, 74.7, 1483.6, 15013.2, 0.00001234, -1483.6, 9.996)
+    assert [figures(x) for x in values] == [
+        "0", "4.97", "56.1", "74.7", "1484", "15013", "0.0000123", "-1484", "10",
+    ]  # fmt: skip
+    assert figures(15013.26, 6) == "15013.3"
+
+
+def test_what_is_compared_gets_the_digits_that_it_takes() -> None:
+    """Short of a bar by little reads below it, above by little above; on it, as it."""
+    assert [chance(x, beside=0.8) for x in (0.79951, 0.799996, 0.80004, 0.8, 0.7)] == [
+        "0.7995", "0.799996", "0.80004", "0.800", "0.700",
+    ]  # fmt: skip
+    assert chance(0.1 + 0.2, beside=0.3) == "0.300"
+    assert [figures(x, beside=0.2) for x in (0.20046, 0.19996, 0.25)] == [
+        "0.2005", "0.19996", "0.25",
+    ]  # fmt: skip
+
+
+def test_registered_numbers_keep_their_digits() -> None:
+    """As they were written, and never as a power."""
+    assert [plain(x) for x in (63, 0.875, 1234567.5, 0.00001, 9.8)] == [
+        "63", "0.875", "1234567.5", "0.00001", "9.8",
     ]  # fmt: skip

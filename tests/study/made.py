@@ -19,7 +19,7 @@ from prereg_judge.study.outcomes import (
     StudyInput,
     TrialKey,
 )
-from prereg_judge.words import Missing
+from prereg_judge.words import DecodingMode, Missing
 
 K, D = "KEEP", "DROP"
 MODES: tuple[Missing, ...] = ("disagree", "exclude", "undefined")
@@ -35,7 +35,7 @@ def make(
     earlier: Mapping[str, EarlierRun] | None = None,
     verdicts: tuple[str, ...] = (D, K),
     passes: int = 2,
-    decoding: str = "sampled",
+    decoding: DecodingMode = "sampled",
 ) -> StudyInput:
     """Sentinel rows i0, i1, ... given by their verdicts; None is a trial that hung."""
     items = tuple(

@@ -141,7 +141,7 @@ def test_the_words_name_the_arms_and_what_they_do_not_show() -> None:
     assert "not self-agreement" in said[2]
     greedy = path_fidelity.plain_words(replace(run([[K, K]]), decoding="greedy"))
     assert "greedy" in greedy[1]
-    told = study_of("path-fidelity").protocol_words(decoding="seeded", passes=2)
+    told = study_of("path-fidelity").protocol_words(decoding=Decoding("seeded"), passes=2)
     assert told == said[1:]  # what is told before the run is said after it
     missing = path_fidelity.plain_words(run(ROWS))
     assert any("1 of 10 sentinel trials have no verdict" in text for text in missing)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from prereg_judge.shaping import Decoding
 from prereg_judge.study import self_agreement
 from prereg_judge.study.outcomes import CallView, EarlierRun, StudyInput, TrialKey
 from prereg_judge.words import Missing, Unscored
@@ -168,6 +169,29 @@ def test_single_pass() -> None:
     assert self_agreement.transitions(data, "sentinel") == ()
     assert self_agreement.disagreements(data) == ()
     assert self_agreement.plain_words(data)
+
+
+@pytest.mark.parametrize(
+    ("decoding", "words"),
+    [
+        (Decoding("sampled", 1.5, top_k=1), "`top_k: 1` leaves no other"),
+        (Decoding("sampled", 1e-9), "At temperature 1e-09"),
+        (Decoding("seeded", 1.0), "with the registered seed, so a second pass cannot find errors"),
+        (Decoding("greedy"), "(greedy decoding), so a second pass cannot find errors"),
+        (Decoding("sampled", 0.8, top_k=2), None),
+    ],
+)
+def test_draws_that_leave_nothing_to_chance_are_said(decoding: Decoding, words: str | None) -> None:
+    """Greedy in all but name is said like greedy, before the run and with its result."""
+    data = replace(make([[D, D]], decoding=decoding.mode), shaping=decoding)
+    told = [t for t in self_agreement.plain_words(data) if "find errors here" in t]
+    assert told == [
+        t
+        for t in self_agreement.protocol_words(decoding=decoding, passes=2)
+        if "find errors here" in t
+    ]
+    assert [words in t for t in told if words] == [True] * bool(words)
+    assert bool(told) == bool(words)
 
 
 def test_labels() -> None:
@@ -376,11 +400,3 @@ def test_catalogue_and_summary() -> None:
         assert set(spec.required) <= given <= {*spec.required, *spec.optional}
         assert metric.undefined != "not_computed"
         assert metric.unit == spec.unit
-
-
-@pytest.mark.parametrize("decoding", ["seeded", "greedy"])
-def test_plain_words_on_decoding(decoding: str) -> None:
-    """With a fixed draw the reader is told that a second pass repeats the errors."""
-    said = " ".join(self_agreement.plain_words(make([[K, K]], decoding=decoding)))
-    assert "cannot find errors here, because it repeats them" in said
-    assert self_agreement.plain_words(make([[K, K]])) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from prereg_judge.cli.common import (
@@ -28,9 +29,9 @@ def amend(
     """Make a new version of a locked registration; the old one stays, in force for its runs.
 
     The first call copies the version in force to registrations/ID.v2.yaml, to be edited; the same
-    command, run again, checks and locks it. What had been seen by then is computed from the ledger.
-    A run is scored against the version in force when it began; later ones are shown beside, marked
-    post hoc.
+    command, run again, checks and locks it, with the reason given then. What had been seen by then
+    is computed from the ledger. A run is scored against the version in force when it began; later
+    ones are shown beside, marked post hoc.
     """
     ws = workspace()
     told = reason_given(reason)
@@ -40,8 +41,9 @@ def amend(
         if json_out:
             print_json({"id": ident, "file": ws.shown(made), "locked": False})
             return
-        say(f"Wrote {ws.shown(made)}, a copy of the version in force. Edit it, then run the same")
-        say("command again: it is checked and locked then.")
+        say(f"Wrote {ws.shown(made)}, a copy of the version in force. Edit it, then lock it:")
+        say(f"  prereg amend {ident} --reason {shlex.quote(told)}")
+        say("Nothing is on record yet: the reason that counts is the one given then.")
         return
     witnesses = witness(ws, made, stamp=stamp, commit=commit)
     tell_made(ws, made, witnesses, json_out=json_out)

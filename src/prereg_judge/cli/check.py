@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prereg_judge import clock
 from prereg_judge.cli.common import Id, Json, print_json, say, workspace
 from prereg_judge.cli.lock import prompts_in_words, warn
 from prereg_judge.flow.locked import newest_version
@@ -27,7 +28,8 @@ def check(ident: Id, json_out: Json = False) -> None:
     version = newest_version(ws, ident, drafts=True)
     inputs = read_inputs(ws, ident, version=version)
     found = standing(ws, ident)
-    if version > len(found.versions):  # still to be locked
+    unlocked = version > len(found.versions)
+    if unlocked:
         refuse_without_primary(inputs)
     if found.state == "changed since the lock":
         say(f"Note: {ident} was locked at {found.locked_at} and differs from its lock now:")
@@ -35,6 +37,11 @@ def check(ident: Id, json_out: Json = False) -> None:
             say(f"  {problem}")
     model = read_model(inputs)
     warn(inputs)
+    for warning in inputs.advice:
+        say(f"Warning: {warning}")
+    due = inputs.model.due
+    if unlocked and due is not None and due < clock.now()[:10]:
+        say(f"Warning: the day by which a result is due, {due}, has passed already.")
     trials = len(inputs.plan)
     if json_out:
         print_json(
@@ -50,3 +57,8 @@ def check(ident: Id, json_out: Json = False) -> None:
         return
     say(f"{inputs.loaded.shown} is in order: {trials} trials, {prompts_in_words(model)}")
     console().print(expectation_table(outlook(inputs)))
+    if found.withdrawn is not None:
+        say(f"Note: {ident} was withdrawn and can be neither locked nor run: {found.withdrawn}")
+    elif unlocked:
+        next_step = f"lock {ident}" if version == 1 else f'amend {ident} --reason "..."'
+        say(f"Next: prereg {next_step}")

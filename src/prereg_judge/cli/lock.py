@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,12 +20,13 @@ from prereg_judge.flow.locking import Made, lock_registration
 from prereg_judge.flow.outlook import outlook
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.flow.prompts import ModelInputs
-from prereg_judge.flow.settings import every_setting
-from prereg_judge.flow.witnessing import commit_witness, stamp_rfc3161
+from prereg_judge.flow.settings import decoding_of, every_setting
+from prereg_judge.flow.witnessing import commit_witness, not_in_git, stamp_rfc3161
 from prereg_judge.ledger.git_commit import Committed
 from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.report.outlook import expectation_table
 from prereg_judge.report.terminal import console
+from prereg_judge.wording import listed
 from prereg_judge.workspace import Workspace
 
 Stamp = Annotated[
@@ -46,8 +48,8 @@ Commit = Annotated[
 def warn(inputs: Inputs) -> None:
     """Say what the protocol cannot show, and what this machine's build cannot do."""
     protocol = inputs.model.protocol
-    decoding, passes = protocol.decoding.mode, protocol.passes
-    for text in inputs.study.protocol_words(decoding=decoding, passes=passes):
+    decoding = decoding_of(inputs.model)
+    for text in inputs.study.protocol_words(decoding=decoding, passes=protocol.passes):
         say(f"Note: {text}")
     local = inputs.model.model
     if not isinstance(local, LocalModel):
@@ -78,7 +80,7 @@ def witness(ws: Workspace, made: Made, *, stamp: str | None, commit: bool) -> di
 
     A witness that cannot be had never undoes the lock: it is said, and `prereg stamp` makes up.
     """
-    told: dict[str, Any] = {"stamp": None, "commit": None}
+    told: dict[str, Any] = {"stamp": None, "commit": None, "not_in_git": []}
     if stamp is not None:
         try:
             done = stamp_rfc3161(ws, stamp)
@@ -92,6 +94,7 @@ def witness(ws: Workspace, made: Made, *, stamp: str | None, commit: bool) -> di
         what = "amendment" if made.lock.amends else "lock"
         message = f"prereg: {what} of {made.lock.id}, version {made.lock.version}"
         told["commit"] = tell_commit(ws, made.files, message=message)
+        told["not_in_git"] = tell_left_out(ws, made.lock.id)
     return told
 
 
@@ -108,6 +111,15 @@ def tell_commit(ws: Workspace, files: Sequence[Path], *, message: str) -> dict[s
     return {"reason": answer.reason, "detail": answer.detail}
 
 
+def tell_left_out(ws: Workspace, ident: str | None = None) -> list[str]:
+    """Say which files a clone of this repository would lack; the same as names."""
+    names = not_in_git(ws, ident)
+    if names:
+        say(f"Not in git, and a clone cannot be verified without: {listed(names)}")
+        say(f"  git add -- {' '.join(map(shlex.quote, names))} && git commit")
+    return names
+
+
 def lock_and_tell(
     ws: Workspace, ident: str, *, json_out: bool, stamp: str | None = None, commit: bool = True
 ) -> None:
@@ -122,6 +134,8 @@ def lock_and_tell(
 def tell_made(ws: Workspace, made: Made, witnesses: dict[str, Any], *, json_out: bool) -> None:
     """Print what a lock froze, what had been seen, and what the claims are worth."""
     warn(made.inputs)
+    for problem in made.inputs.advice:
+        say(f"Warning: {problem}")
     rows = outlook(made.inputs)
     exposure = made.lock.exposure
     assert exposure is not None  # this version's locks have it
@@ -129,6 +143,10 @@ def tell_made(ws: Workspace, made: Made, witnesses: dict[str, Any], *, json_out:
         print_json(_as_json(ws, made, rows) | {"witnesses": witnesses})
         return
     out = console()
+    out.print(expectation_table(rows))
+    out.print(f"Exposure: {exposure.level} ({LEVEL_WORDS[exposure.level]})", soft_wrap=True)
+    for sentence in exposure_words(exposure):
+        out.print(f"  the ledger knows: {escape(sentence)}", soft_wrap=True)
     table = Table(title="Locked", title_justify="left", title_style="bold")
     for name in ("role", "file", "SHA-256"):
         table.add_column(name, overflow="fold")
@@ -137,10 +155,6 @@ def tell_made(ws: Workspace, made: Made, witnesses: dict[str, Any], *, json_out:
     for entry in made.lock.inputs:
         table.add_row(entry.role, escape(entry.name), entry.sha256)
     out.print(table)
-    out.print(expectation_table(rows))
-    out.print(f"Exposure: {exposure.level} ({LEVEL_WORDS[exposure.level]})", soft_wrap=True)
-    for sentence in exposure_words(exposure):
-        out.print(f"  the ledger knows: {escape(sentence)}", soft_wrap=True)
     if made.lock.served is None and not isinstance(made.inputs.model.model, LocalModel):
         say("Warning: no server answered, so that the lock holds nothing of the model but a name.")
     out.print(

@@ -20,6 +20,7 @@ from prereg_judge.registration.draft import DraftValues, refusals, render
 Text = str | None
 Many = list[str] | None
 
+_SAMPLED = "sampled,temperature=0.8,top_k=40,top_p=0.95,min_p=0.05"
 # What must be known, how it is asked for, and the flag that gives it.
 _NEEDED: dict[str, tuple[str, str]] = {
     "title": ("--title", "The question, in a sentence"),
@@ -32,7 +33,7 @@ _NEEDED: dict[str, tuple[str, str]] = {
     "prefix": ("--prefix", "Prefix: shared (read once) or whole"),
     "decoding": (
         "--decoding",
-        "Decoding (e.g. sampled,temperature=0.8,top_k=40,top_p=0.95,min_p=0.05)",
+        f"Decoding (e.g. {_SAMPLED}; off: top_k=0, top_p=1, min_p=0)",
     ),
     "max_tokens": ("--max-tokens", "Longest reply in tokens"),
     "hang": ("--hang", "Time-out of a call and retries (e.g. 120s,retries=1)"),
@@ -43,6 +44,22 @@ _NEEDED: dict[str, tuple[str, str]] = {
     "seen": ("--seen", "What had already been run or seen of these inputs"),
 }
 _PRIMARY = ("--primary", "Id of the band or prediction that the question is about")
+# What may be written after each flag, as a shell takes it.
+_EXAMPLES: dict[str, str] = {
+    "title": '"Does the judge answer twice alike?"',
+    "judge": "judge/keep-drop.yaml",
+    "gguf": "models/judge.gguf",
+    "n_ctx": "4096",
+    "n_gpu_layers": "-1",
+    "served_model": "qwen3-8b",
+    "passes": "2",
+    "prefix": "shared",
+    "decoding": _SAMPLED,
+    "max_tokens": "64",
+    "hang": "120s,retries=1",
+    "missing": "disagree",
+    "seen": '"one run of the same rows, last week"',
+}
 # Where each stands in the file, by which the loader names it.
 _PLACES: dict[str, str] = {
     "title": "title",
@@ -73,6 +90,11 @@ _FLAGS = {
     "model.base_urls": "--base-url",
     "model.api_key_env": "--api-key-env",
     "protocol.arms": "--arm",
+    "bands": "--band",
+    "predictions": "--predict",
+    "refuters": "--refute",
+    "stop": "--stop",
+    "decisions": "--decide",
 }
 _NUMBERS = {"n_ctx", "n_gpu_layers", "passes", "max_tokens"}
 _PARSED: dict[str, Callable[[str], Any]] = {
@@ -110,7 +132,7 @@ def new(
         typer.Option(help='For path-fidelity, twice: "path=choice,prefix=shared,parallel=4".'),
     ] = None,
     decoding: Annotated[
-        Text, typer.Option(help=f"greedy, or {_NEEDED['decoding'][1].partition('e.g. ')[2][:-1]}")
+        Text, typer.Option(help=f"greedy, or {_SAMPLED}. Off: top_k=0, top_p=1, min_p=0.")
     ] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Longest reply in tokens.")] = None,
     hang: Annotated[Text, typer.Option(help="120s,retries=1[,heartbeat=30s]")] = None,
@@ -212,7 +234,8 @@ def new(
     elif draft:
         say(f"Wrote {ws.shown(file)}. Fill in every TODO, then: prereg check {ident}")
     else:
-        say(f"Wrote {ws.shown(file)}. Read it, then: prereg lock {ident}")
+        say(f"Wrote {ws.shown(file)}. Read it.")
+        say(f"Next: prereg check {ident}")
 
 
 def _claims(sections: dict[str, tuple[Many, Callable[..., dict[str, Any]]]]) -> dict[str, Any]:
@@ -246,7 +269,7 @@ def _lacking(values: DraftValues) -> list[str]:
     lacking = [n for n in _NEEDED if getattr(values, n) is None and n not in served]
     if values.sentinel is None and values.real is None:
         lacking.insert(0, "sentinel")
-    if values.primary is None and len(values.bands) + len(values.predictions) > 1:
+    if values.primary is None and len(_claim_ids(values)) > 1:
         lacking.append("primary")
     return lacking
 
@@ -267,14 +290,29 @@ def _completed(values: DraftValues, *, draft: bool, ident: str) -> DraftValues:
         return values
     if sys.stdin.isatty():
         # What was given comes first: after a dozen answers is no time to hear of it.
-        asked = {_PLACES[name] for name in lacking}
+        asked = {_PLACES[name] for name in lacking} | ({"bands"} if no_claim else set())
         _refuse([p for p in refusals(values) if p.where not in asked])
         return _ask(values, lacking, no_claim=no_claim)
-    asked_by = {**_NEEDED, "primary": _PRIMARY, "sentinel": ("--sentinel or --real", "")}
-    flags = [asked_by[name][0] for name in lacking]
-    flags += ["--band or --predict"] if no_claim else []
-    remedy = f"give the flags, or write a file to fill in with `prereg new {ident} --draft`"
-    raise UsageError(Problem(f"missing: {', '.join(flags)}", remedy=remedy))
+    told = [f"missing: {_flag(name, values)}" for name in lacking]
+    if no_claim:
+        told.append('missing: --band "sentinel.agreement.count=58..68"  # Or --predict')
+    say(f"Give these flags, or write a file to fill in: prereg new {ident} --draft")
+    raise UsageError(*told)
+
+
+def _flag(name: str, values: DraftValues) -> str:
+    """A flag that is lacking: with an example and what it is, or with what there is to choose."""
+    if name == "sentinel":
+        return "--sentinel sentinels/items.jsonl  # Item file; or --real"
+    if name == "primary":
+        return f"--primary (one of {', '.join(_claim_ids(values))})"
+    flag, meaning = _NEEDED[name]
+    return f"{flag} {_EXAMPLES[name]}  # {meaning.partition(' (e.g.')[0]}"
+
+
+def _claim_ids(values: DraftValues) -> list[str]:
+    """Ids of the bands and predictions, in the order of the file."""
+    return [str(claim["id"]) for claim in (*values.bands, *values.predictions)]
 
 
 def _refuse(problems: Iterable[Problem]) -> None:
@@ -302,7 +340,8 @@ def _ask(values: DraftValues, lacking: Iterable[str], *, no_claim: bool) -> Draf
             if not values.sentinel:
                 values = _ask_one(replace(values, sentinel=None), "real", "Real item file")
         else:
-            question = _PRIMARY[1] if name == "primary" else _NEEDED[name][1]
+            ids = f"{_PRIMARY[1]} ({', '.join(_claim_ids(values))})"
+            question = ids if name == "primary" else _NEEDED[name][1]
             values = _ask_one(values, name, question)
     if no_claim:
         values = _ask_one(values, "bands", "A band (e.g. sentinel.agreement.count=58..68)")

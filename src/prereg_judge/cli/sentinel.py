@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from prereg_judge.cli.common import Json, print_json
-from prereg_judge.items import load_items
+from prereg_judge.errors import InputError, Problem
+from prereg_judge.items import Item, load_items
 from prereg_judge.report.terminal import console
 from prereg_judge.sentinels import check_rows
 
@@ -37,6 +38,7 @@ def check(
     No model is called. Exit 0 if every row is confirmed, 1 if not.
     """
     items = load_items(file, role="sentinel", shown=str(file)).items
+    _refuse_without_edits(items, (original, rewrite), file=str(file))
     rows: list[Mapping[str, object]] = [{"id": i.id, "kind": i.kind, **i.fields} for i in items]
     places = [(str(file), i.line) for i in items]
     report = check_rows(rows, original=original, rewrite=rewrite, places=places)
@@ -69,3 +71,16 @@ def check(
             out.print(escape(why), soft_wrap=True)
         out.print(f"{len(report.rows)} rows, {report.distinct} distinct by content")
     raise typer.Exit(0 if report.all_confirmed else 1)
+
+
+def _refuse_without_edits(items: Sequence[Item], names: tuple[str, str], *, file: str) -> None:
+    """Refuse a file of which no row has a field that is asked for: once, not for each row."""
+    absent = [name for name in names if not any(name in item.fields for item in items)]
+    if absent:
+        fields = list(dict.fromkeys(name for item in items for name in item.fields))
+        what = f"no row has the field {' or '.join(map(repr, absent))}"
+        remedy = "rules can only check rows that hold a text before and after an edit: "
+        remedy += (
+            f"name these fields with --original and --rewrite; the rows have {', '.join(fields)}"
+        )
+        raise InputError(Problem(what, file, remedy=remedy))

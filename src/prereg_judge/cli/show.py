@@ -35,6 +35,8 @@ def as_json(found: Standing) -> dict[str, Any]:
         "overdue": found.overdue,
         "was_due": found.was_due,
         "withdrawn": found.withdrawn,
+        "withdrawn_at": found.withdrawn_at,
+        "amendment_begun": found.draft,
         "runs": [
             {
                 "run": r.entry.number,
@@ -64,11 +66,25 @@ def due_words(found: Standing) -> str:
     return (found.due or "-") + (" OVERDUE" if found.overdue else "") + moved
 
 
+def state_lines(found: Standing) -> list[str]:
+    """How it stands and since when, with the reason and time of a withdrawal."""
+    locked = f"locked at {found.locked_at}"
+    why = f"withdrawn at {found.withdrawn_at}: {found.withdrawn}"
+    if found.locked_at is None:
+        return [f"State: {found.state}"]
+    if found.state == "locked":
+        return [f"State: {locked}"]
+    if found.state == "withdrawn":
+        return [f"State: withdrawn at {found.withdrawn_at} ({locked}): {found.withdrawn}"]
+    told = [f"State: {found.state} ({locked})"]
+    return told if found.withdrawn is None else [*told, why[0].upper() + why[1:]]
+
+
 def runs_table(found: Standing) -> Table:
     """Every run with how far it came and how it ended."""
     table = Table(title="Runs", title_justify="left", title_style="bold")
     for name in ("run", "started", "trials done", "ended", "folder"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for r in found.runs:
         done = "?" if r.done is None else f"{r.done} of {r.trials}"
         ended = ended_of(r) + (f": {r.entry.reason}" if r.entry.reason else "")
@@ -82,6 +98,8 @@ def runs_table(found: Standing) -> Table:
 def _lock_of(ws: Workspace, ident: str, version: int) -> tuple[Lock, str] | None:
     """The lock and its own hash, if there is one that can be read; `standing` tells why not."""
     path = ws.lock(ident, version)
+    if not path.is_file():  # a pipe would be waited for
+        return None
     try:
         raw = path.read_bytes()
         return parse_lock(raw, shown=ws.shown(path)), sha256_bytes(raw)
@@ -98,6 +116,8 @@ def _lock_json(file: str, made: Lock, digest: str) -> dict[str, Any]:
 
 def _text_of(path: Path) -> str | None:
     """The file as it is written, or None where it cannot be read; `standing` tells why not."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
     try:
         # By bytes: reading as text would turn other line ends into this system's.
         return path.read_bytes().decode("utf-8", "replace")
@@ -125,12 +145,14 @@ def show(ident: Id, json_out: Json = False) -> None:
         for line in ({**told, "role": "lock"}, *told["files"]):  # not a table: it would cut them
             row = f"  {line['sha256']}  {line['role']:<14}  {line['file']}"
             out.print(row, markup=False, soft_wrap=True)
-    out.print(f"State: {found.state}" + (f", at {found.locked_at}" if found.locked_at else ""))
+    for line in state_lines(found):
+        out.print(escape(one_line(line)), soft_wrap=True)
     for later in found.versions[1:]:
         told_why = f"Version {later.number}, an amendment of {later.locked_at}: {later.reason}"
         out.print(escape(one_line(told_why)), soft_wrap=True)
-    if found.withdrawn is not None:
-        out.print(escape(one_line(f"Withdrawn: {found.withdrawn}")), soft_wrap=True)
+    if found.draft is not None:
+        begun = f"An amendment is begun in {found.draft} and not locked: `prereg amend {found.id}`"
+        out.print(escape(one_line(begun)), soft_wrap=True)
     if due_words(found) != "-":
         out.print(f"Due by the end of {due_words(found)}")
     for problem in found.problems:

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from prereg_judge.cli.common import Json, print_json, say, workspace
-from prereg_judge.cli.lock import tell_commit
+from prereg_judge.cli.lock import tell_commit, tell_left_out
 from prereg_judge.errors import Problem, UsageError
 from prereg_judge.flow.witnessing import (
     Stamped,
     locked_files,
+    refuse_empty,
     stamp_ots,
     stamp_rfc3161,
     upgrade_ots,
@@ -52,6 +53,8 @@ def stamp(
     if tsa is None and not (calendar or upgrade or git):
         remedy = "give --tsa URL, --calendar URL, --upgrade or --git"
         raise UsageError(Problem("nobody is named who is to stamp", remedy=remedy))
+    if git:
+        refuse_empty(ws, "commit")
     made: list[Stamped] = []
     if tsa is not None:
         made.append(stamp_rfc3161(ws, tsa, roots=read_roots(ca) if ca else ()))
@@ -69,6 +72,7 @@ def stamp(
     told: dict[str, Any] = {"stamps": [_json(ws.shown(one.path), one) for one in made]}
     if git:
         told["commit"] = tell_commit(ws, locked_files(ws), message="prereg: the ledger as it is")
+        told["not_in_git"] = tell_left_out(ws)
     elif commit and made:
         told["commit"] = tell_commit(ws, [], message="prereg: stamp of the ledger")
     if json_out:

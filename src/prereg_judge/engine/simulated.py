@@ -43,12 +43,16 @@ class Situation:
     repeat
         The chance that a call of a later pass says what the first pass said of the row, in
         [0, 1]. Nothing is repeated where the first pass said nothing.
+    leading
+        The place of the verdict that greedy decoding takes among those that are equally likely;
+        None = the first of them.
     """
 
     row: str
     first: bool
     chances: tuple[float, ...]
     repeat: float = 0.0
+    leading: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,18 +97,27 @@ def leading_chance(agreement: float, n_verdicts: int) -> float:
     return min(1.0, (1 + math.sqrt(spread)) / n_verdicts)
 
 
-def invented_node(chances: Sequence[float], verdicts: Sequence[str], decoding: Decoding) -> Node:
+def invented_node(
+    chances: Sequence[float],
+    verdicts: Sequence[str],
+    decoding: Decoding,
+    *,
+    leading: int | None = None,
+) -> Node:
     """A position at which each verdict is one token (0, 1, ...), drawn with these chances.
 
     The logits are such that the temperature gives the chances back; truncation may not
-    (`drawn_as_stated`). Verdicts without a chance have no token.
+    (`drawn_as_stated`). Verdicts without a chance have no token. The verdict at the place
+    `leading` has the first token where it is given, which greedy decoding takes among equals.
     """
     temperature = 1.0 if decoding.mode == "greedy" else decoding.temperature
     held = [i for i, p in enumerate(chances) if p > 0]
+    tokens = tuple(held)
+    held.sort(key=lambda i: i != leading)
     return Node(
         text="",
         mass=1.0,
-        tokens=tuple(held),
+        tokens=tokens,
         logits=tuple(temperature * math.log(chances[i]) for i in held),
         leads=tuple(verdicts[i] for i in held),
     )
@@ -149,7 +162,7 @@ class SimulatedBackend:
     decoding
         `sampled`: each attempt has a seed of its own, out of `entropy`, whatever the call says;
         `seeded`: the call's seed, so that the same chances give the same verdict in every pass;
-        `greedy`: the likeliest verdict, the first among equals.
+        `greedy`: the likeliest verdict, among equals the leading one.
     faults
         Hangs and crashes happen to attempts. An unreadable reply is the model's own: where
         decoding repeats itself, so does it.
@@ -171,7 +184,7 @@ class SimulatedBackend:
         self._decoding, self._faults, self._entropy = decoding, faults, entropy
         self._made: Counter[str] = Counter()
         self._said: dict[str, str] = {}  # by row: the first pass's verdict
-        self._draws: dict[tuple[float, ...], _Draw] = {}
+        self._draws: dict[tuple[tuple[float, ...], int | None], _Draw] = {}
 
     def start_pass(self) -> None:
         """Nothing to do: what a pass may repeat is stated, not cached."""
@@ -200,12 +213,12 @@ class SimulatedBackend:
             return self._failed(call, Failure("crash", "simulated: the worker died", 0.0))
         left = 1 - faults.hang - faults.crash
         if spoilt * left < faults.unreadable:
-            return Answer(call, self._reply(NOT_JSON, None, self._draw(at.chances)), (call.key,))
+            return Answer(call, self._reply(NOT_JSON, None, self._draw(at)), (call.key,))
         call, way = self._verdict(call, at, rng)
         if at.first:
             self._said[at.row] = way.verdict
         text = self._replies[way.verdict]
-        return Answer(call, self._reply(text, way, self._draw(at.chances)), (call.key,))
+        return Answer(call, self._reply(text, way, self._draw(at)), (call.key,))
 
     @staticmethod
     def _failed(call: Call, failure: Failure) -> Answer:
@@ -213,7 +226,7 @@ class SimulatedBackend:
 
     def _verdict(self, call: Call, at: Situation, rng: np.random.Generator) -> tuple[Call, Path]:
         """The way to a verdict, and the call with the seed that draws it."""
-        draw = self._draw(at.chances)
+        draw = self._draw(at)
         way = drawn(draw.ways, call.seed)
         wanted = self._said.get(at.row)
         if self._decoding.mode != "sampled" or at.first or wanted is None:
@@ -228,22 +241,27 @@ class SimulatedBackend:
             way = drawn(draw.ways, call.seed)
         return call, way
 
-    def _draw(self, chances: tuple[float, ...]) -> _Draw:
+    def _draw(self, at: Situation) -> _Draw:
         """What is drawn from, made once for each set of chances."""
-        if chances not in self._draws:
+        # Elsewhere the order of tokens stays, so that one seed draws alike on every row.
+        leading = at.leading if self._decoding.mode == "greedy" else None
+        chances, key = at.chances, (at.chances, leading)
+        if key not in self._draws:
             verdicts = list(self._replies)
             if self._choosing:
-                node = invented_node(chances, verdicts, self._decoding)
+                node = invented_node(chances, verdicts, self._decoding, leading=leading)
                 probabilities = verdict_probabilities([node], self._decoding, verdicts)
                 ways = tuple(paths([node], self._decoding))
-                self._draws[chances] = _Draw(ways, node, probabilities)
+                self._draws[key] = _Draw(ways, node, probabilities)
             else:
-                self._draws[chances] = _Draw(self._written(chances, verdicts))
-        return self._draws[chances]
+                self._draws[key] = _Draw(self._written(chances, verdicts, leading))
+        return self._draws[key]
 
-    def _written(self, chances: Sequence[float], verdicts: Sequence[str]) -> tuple[Path, ...]:
+    def _written(
+        self, chances: Sequence[float], verdicts: Sequence[str], leading: int | None
+    ) -> tuple[Path, ...]:
         if self._decoding.mode == "greedy":
-            best = max(range(len(chances)), key=lambda i: chances[i])
+            best = max(range(len(chances)), key=lambda i: (chances[i], i == leading))
             return (Path(1.0, verdicts[best], ((0, best),)),)
         return tuple(Path(p, verdicts[i], ((0, i),)) for i, p in enumerate(chances) if p > 0)
 

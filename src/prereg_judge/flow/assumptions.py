@@ -22,6 +22,7 @@ from prereg_judge.words import SetRole
 OF_ROWS = ("agreement", "accuracy", "lean", "repeat")
 OF_CALLS = ("hang", "crash", "unreadable", "position")
 KEYS = (*OF_ROWS, *OF_CALLS)
+_ROUNDING = 1e-9  # 0.33 + 0.56 + 0.11 is above 1 as floats
 _NEXT = re.compile(r",(?=\s*[A-Za-z_.]+\s*=)")  # a verdict may hold a comma
 
 
@@ -50,7 +51,8 @@ class RowAssumptions:
         """The chance of each verdict on a row whose leading verdict is the one at `leading`."""
         n = len(verdicts)
         top = leading_chance(self.agreement, n)
-        own = [top if i == leading else (1 - top) / (n - 1) for i in range(n)]
+        rest = min(top, (1 - top) / (n - 1))  # rounding must not put another before the leading
+        own = [top if i == leading else rest for i in range(n)]
         if self.lean is None:
             return tuple(own)
         verdict, share = self.lean
@@ -203,7 +205,7 @@ class _Reading:
     def faults(self) -> Faults:
         """Chances per call."""
         hang, crash, spoilt = (self._chance(k) or 0.0 for k in ("hang", "crash", "unreadable"))
-        if hang + crash + spoilt > 1:
+        if hang + crash + spoilt > 1 + _ROUNDING:
             what = f"hang, crash and unreadable are {hang + crash + spoilt:g} together"
             self.problems.append(Problem(what, remedy="together they are at most 1"))
         return Faults(hang, crash, spoilt, self._inputs.model.protocol.hang.call_timeout_s)

@@ -39,7 +39,8 @@ FORM = 1
 LISTING = "bundle.json"
 ABOUT = "bundle"
 # What is taken of a run beside what its manifest hashes; the log of the worker is not evidence.
-_OF_RUN = (*HASHED, "manifest.json", "score.json", "disagreements.jsonl", "disagreements.csv")
+_DERIVED = ("score.json", "verdicts.csv", "disagreements.jsonl", "disagreements.csv")
+_OF_RUN = (*HASHED, "manifest.json", *_DERIVED)
 _WITH_TEXT = ("prompts.jsonl", "disagreements.jsonl", "disagreements.csv")
 _ITEMS = {"items.sentinel", "items.real"}
 _DATE = (1980, 1, 1, 0, 0, 0)

@@ -26,6 +26,7 @@ from prereg_judge.registration.lock import (
     parse_lock,
 )
 from prereg_judge.registration.schema import meaning
+from prereg_judge.wording import not_a_file
 from prereg_judge.workspace import Workspace, model_files
 
 Progress = Callable[[int], None]
@@ -69,8 +70,10 @@ def refuse_lost(workspace: Workspace, ident: str) -> None:
     """
     path = workspace.registration(ident)
     events = ledger_of(workspace).events(ident)
-    if not path.exists() and any(e["event"] == "registered" for e in events):
-        what = "the registration is gone, and the ledger knows that it was locked"
+    absent = not_a_file(path)
+    if absent is not None and any(e["event"] == "registered" for e in events):
+        why = "is gone" if absent == "does not exist" else absent
+        what = f"the registration {why}, and the ledger knows that it was locked"
         remedy = "restore it from git or a copy"
         raise IntegrityError(Problem(what, workspace.shown(path), remedy=remedy))
 

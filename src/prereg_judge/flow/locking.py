@@ -101,6 +101,10 @@ def amend_registration(
     events = ledger_of(workspace).events(ident)
     known_registration(workspace, ident)
     refuse_withdrawn(ident, events)
+    if not versions(events) and not workspace.lock(ident).exists():
+        file = workspace.shown(workspace.registration(ident))
+        remedy = f"it is a draft: edit {file} itself, then `prereg lock {ident}`"
+        raise UsageError(Problem(f"{ident!r} is not locked", remedy=remedy))
     lock, raw = read_lock(workspace, ident, events)
     before = workspace.registration(ident, lock.version)
     path = workspace.registration(ident, lock.version + 1)
@@ -278,20 +282,33 @@ def _refuse_second_lock(workspace: Workspace, ident: str, events: list[Event]) -
     made = versions(events)
     if not made and workspace.lock(ident).exists():
         raise IntegrityError(orphan(workspace, ident))
+    refuse_withdrawn(ident, events)
     if made:
         path = workspace.registration(ident)
         same = path.is_file() and sha256_file(path) == made[0].registration
         what = f"{ident!r} was locked at {made[0].locked_at}"
         if same:
             read_lock(workspace, ident, events)  # which says so if it is gone or changed
-            remedy = f"go on with `prereg run {ident}`; a change is an amendment, `prereg amend`"
-            raise UsageError(Problem(what, remedy=remedy))
+            if len(made) > 1:
+                what += f"; version {made[-1].number} is in force, locked at {made[-1].locked_at}"
+            remedy = f"go on with {_next_step(ident, events)}; a change is an amendment, "
+            raise UsageError(Problem(what, remedy=remedy + "`prereg amend`"))
         amended = workspace.shown(workspace.registration(ident, len(made) + 1))
         remedy = f"restore the locked text; to change it, put the new text into {amended} and "
         remedy += f"run `prereg amend {ident}`"
         raise IntegrityError(
             Problem(f"{what} and edited since", workspace.shown(path), remedy=remedy)
         )
+
+
+def _next_step(ident: str, events: list[Event]) -> str:
+    """What comes next for a locked registration: a command that is not refused."""
+    entries = run_entries(events)
+    if not entries or entries[-1].state in ("open", "aborted"):
+        return f"`prereg run {ident}`"
+    if entries[-1].verdict is None:
+        return f"`prereg score {ident}`"
+    return f"`prereg show {ident}`, or with another, counted run, `prereg run {ident} --again`"
 
 
 def _entries(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from prereg_judge.flow.outlook_size import sample_size
+from prereg_judge.flow.outlook_size import sample_size, size_warnings
 from prereg_judge.flow.outlook_warnings import warnings_of
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.registration.claims import (
@@ -28,6 +28,7 @@ from prereg_judge.registration.claims import (
 from prereg_judge.registration.domains import answer
 from prereg_judge.registration.reach import domain_of, known_n
 from prereg_judge.report.numbers import chance as shown_chance
+from prereg_judge.report.numbers import figures, plain
 from prereg_judge.stats.chances import (
     BestInside,
     Floats,
@@ -51,7 +52,29 @@ _WORDS: dict[Kind, tuple[str, ...]] = {
     "refuter": ("fired", "silent"),
     "decision": ("taken", "not taken"),
 }
-_NO_COUNT = "not computed: {ref} is no count of rows whose n is known beforehand"
+CHANCE_METHOD = "exact binomial, every count enumerated"
+Reason = Literal[
+    "no count",  # of rows, or n is open until the run
+    "different counts",
+    "never called",
+    "cannot occur",
+    "no expectation",
+    "different expectations",
+]
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """Why a claim has no chance: the reason, and its sentence."""
+
+    reason: Reason
+    text: str
+
+
+_NEVER_CALLED = WhyNot(
+    "never called",
+    "not computed: a stop rule can end the run, and trials that are never called count as missing",
+)
 
 
 @dataclass(frozen=True)
@@ -121,9 +144,10 @@ def outlook(inputs: Inputs) -> list[dict[str, Any]]:
         `expected_from` (the claim that states it), `chances` by outcome word and `chance` of the
         first of them, `share` of the rows that is expected (else the middle of a band) and the
         `interval` at the count nearest to it with its `width`, `best_inside` of a two-sided
-        claim, `why_not` where there is no chance, `warnings`; texts end in `_text`. The primary
-        claim's row has `sample_size` where the registration asks for one. What is not known
-        is None.
+        claim, `why_not` where there is no chance with its `reason` (`Reason`), `warnings`; texts
+        end in `_text`. What there is has its `chance_method`, its `interval_method` and the
+        interval's `level`. The primary claim's row has `sample_size` where the registration asks
+        for one. What is not known is None.
     """
     claims = inputs.claims
     counts = {ref: found for ref in _refs(inputs) if (found := _count_of(ref, inputs))}
@@ -135,7 +159,8 @@ def outlook(inputs: Inputs) -> list[dict[str, Any]]:
         if 0.0 <= (chance := count.chance_at(c.test.ref, c.expected)) <= 1.0 + 1e-12
     ]
     every: tuple[Claim, ...] = (*expectations, *claims.refuters, *claims.decisions)
-    rows = [_row(claim, counts, stated) for claim in every]
+    stops = inputs.facts.stops
+    rows = [_row(claim, counts, stated, stops=stops) for claim in every]
     wanted = inputs.model.sample_size
     asked = wanted is not None and (wanted.width is not None or wanted.power is not None)
     for row, claim in zip(rows, every, strict=True):
@@ -143,6 +168,7 @@ def outlook(inputs: Inputs) -> list[dict[str, Any]]:
         if asked and row["primary"] and isinstance(claim, Band | Prediction):
             assert wanted is not None
             row["sample_size"] = sample_size(row, claim.test, wanted)
+            row["warnings"] += size_warnings(row, claim.test, wanted)
     return rows
 
 
@@ -184,30 +210,35 @@ def _count_of(ref: MetricRef, inputs: Inputs) -> Count | None:
     return Count(counted, n, most) if most else None
 
 
-def _row(claim: Claim, counts: dict[MetricRef, Count], stated: list[Expected]) -> dict[str, Any]:
+def _row(
+    claim: Claim, counts: dict[MetricRef, Count], stated: list[Expected], *, stops: bool
+) -> dict[str, Any]:
     kind = _kind(claim)
     condition = claim.test if isinstance(claim, Band | Prediction) else claim.when
     row: dict[str, Any] = {"id": claim.id, "kind": kind, "registered": str(condition)}
     row |= dict.fromkeys(("n", "can_count", "expected", "expected_from", "chance", "chances"))
     row["unit"] = "row"
-    row |= dict.fromkeys(("share", "interval", "width", "best_inside", "why_not"))
+    row |= dict.fromkeys(("share", "interval", "width", "best_inside", "why_not", "reason"))
+    row |= dict.fromkeys(("chance_method", "interval_method", "level"))
     row |= {"expected_text": "-", "interval_text": "-", "warnings": []}
     if isinstance(claim, Band | Prediction) and claim.expected is not None:
         row |= {"expected": claim.expected, "expected_from": claim.id}
-        row["expected_text"] = f"{claim.expected:g}"
+        row["expected_text"] = plain(claim.expected)
     count = _one_count(condition, counts)
-    if isinstance(count, str):
-        return row | {"why_not": count, "chance_text": count}
+    if isinstance(count, WhyNot):
+        return row | _none(count)
     row |= {"n": count.n, "unit": count.unit, "can_count": count.most}
+    if stops and count.unit == "trial":
+        return row | _none(_NEVER_CALLED)
     expected = _expected(claim, condition, count, stated)
     if isinstance(expected, Expected):
         if row["expected"] is None:
             row |= _borrowed(expected, tests_in(condition)[0].ref, count)
         chances = _chances(kind, condition, count, expected.chance)
         row |= {"chances": chances, "chance": chances[_WORDS[kind][0]]}
-        row["chance_text"] = chances_text(chances)
+        row |= {"chance_text": chances_text(chances), "chance_method": CHANCE_METHOD}
     else:
-        row |= {"why_not": expected, "chance_text": expected}
+        row |= _none(expected)
     row |= _interval(condition, count, expected if isinstance(expected, Expected) else None)
     if isinstance(claim, Band | Prediction):
         row |= _best(claim.test, count, row["chance_text"] if row["chances"] is None else None)
@@ -216,6 +247,10 @@ def _row(claim: Claim, counts: dict[MetricRef, Count], stated: list[Expected]) -
         row, condition, values=count.values, at=at, chance_at=count.chance_at
     )
     return row
+
+
+def _none(why: WhyNot) -> dict[str, Any]:
+    return {"why_not": why.text, "reason": why.reason, "chance_text": why.text}
 
 
 def _kind(claim: Claim) -> Kind:
@@ -230,35 +265,38 @@ def _kind(claim: Claim) -> Kind:
             return "decision"
 
 
-def _one_count(condition: Condition, counts: dict[MetricRef, Count]) -> Count | str:
+def _one_count(condition: Condition, counts: dict[MetricRef, Count]) -> Count | WhyNot:
     """The one count that a condition is about; or why there is none, in words."""
     refs = list(dict.fromkeys(t.ref for t in tests_in(condition)))
     for ref in refs:
         if ref not in counts:
-            return _NO_COUNT.format(ref=ref)
+            what = f"not computed: {ref} is no count of rows whose n is known beforehand"
+            return WhyNot("no count", what)
     different = list(dict.fromkeys(str(counts[ref].ref) for ref in refs))
     if len(different) > 1:
-        return (
+        return WhyNot(
+            "different counts",
             f"not computed: {' and '.join(different)} are different counts, and how they go "
-            "together is not known"
+            "together is not known",
         )
     return counts[refs[0]]
 
 
 def _expected(
     claim: Claim, condition: Condition, count: Count, stated: list[Expected]
-) -> Expected | str:
+) -> Expected | WhyNot:
     """The expectation of a claim's count, the claim's own before another's; or why none."""
     own = [e for e in stated if e.claim == claim.id]
     if own:
         return own[0]
     if isinstance(claim, Band | Prediction) and claim.expected is not None:
-        return "not computed: the expected value cannot occur"
+        return WhyNot("cannot occur", "not computed: the expected value cannot occur")
     alike = [e for e in stated if _is_of(e.ref, count)]
     if not alike:
-        return "no expectation stated (`expected`)"
+        return WhyNot("no expectation", "no expectation stated (`expected`)")
     if any(not math.isclose(e.chance, alike[0].chance, rel_tol=1e-9) for e in alike):
-        return f"not computed: {', '.join(e.claim for e in alike)} expect different values"
+        what = f"not computed: {', '.join(e.claim for e in alike)} expect different values"
+        return WhyNot("different expectations", what)
     refs = {t.ref for t in tests_in(condition)}
     return next((e for e in alike if e.ref in refs), alike[0])  # named; all say the same
 
@@ -277,7 +315,7 @@ def _borrowed(expected: Expected, ref: MetricRef, count: Count) -> dict[str, Any
     return {
         "expected": value,
         "expected_from": expected.claim,
-        "expected_text": f"{value:.4g}, says {expected.claim}",
+        "expected_text": f"{figures(value, 4)}, says {expected.claim}",
     }
 
 
@@ -311,8 +349,11 @@ def _interval(condition: Condition, count: Count, expected: Expected | None) -> 
     k = int(nearest_count(min(1.0, share), count.most))
     unit = 1 if is_rate(test.ref.base.name) else count.n
     low, high = (x * unit for x in wilson_interval(k, count.n, level=LEVEL))
-    text = f"[{low:.3g}, {high:.3g}] at {k}/{count.n}"
-    row = {"share": min(1.0, share * (count.most / count.n)), "interval": [low, high]}
+    text = f"[{figures(low)}, {figures(high)}] at {k}/{count.n}"
+    seen = min(1.0, share * (count.most / count.n))
+    row: dict[str, Any] = {"share": seen, "interval": [low, high]}
+    method = "wilson" if unit == 1 else "wilson, times n"
+    row |= {"interval_method": method, "level": LEVEL}
     return row | {"width": high - low, "interval_text": text}
 
 
@@ -328,7 +369,7 @@ def _best(test: Test, count: Count, chance_text: str | None) -> dict[str, Any]:
     row: dict[str, Any] = {"best_inside": {"chance": found.chance, "at": at, "of": count.n}}
     if chance_text is not None:
         row["chance_text"] = (
-            f"{chance_text}; at best {shown_chance(found.chance)} (at {at:.3g}/{count.n})"
+            f"{chance_text}; at best {shown_chance(found.chance)} (at {figures(at)}/{count.n})"
         )
     return row
 

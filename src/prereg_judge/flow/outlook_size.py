@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from prereg_judge.registration.claims import Test
 from prereg_judge.registration.schema import SampleSize
-from prereg_judge.report.numbers import chance, of_things
+from prereg_judge.report.numbers import chance, figures, of_things, plain
 from prereg_judge.stats.planning import Bar, RowsNeeded, n_for_power, n_for_width
 from prereg_judge.study.counted import LEVEL, is_rate
 
@@ -35,24 +35,73 @@ def sample_size(row: dict[str, Any], test: Test, wanted: SampleSize) -> dict[str
     Returns
     -------
     dict
-        `n` here; `width` and `power`, each None or with `wanted`, `here`, `n_needed` and
-        `why_not`; `texts`, one sentence each.
+        `n` here; `width` and `power`, each None or with `wanted`, `here`, `n_needed`, and why
+        there is no such number: `why_not` in words, its `reason`, and what the chance `tends_to`
+        where that is the reason; `texts`, one sentence each.
     """
     found: dict[str, Any] = {"n": row["n"], "width": None, "power": None, "texts": []}
     if wanted.width is not None:
         found["width"] = entry = _width(row, test, wanted.width)
-        what = f"a 95% interval at most {wanted.width:g} wide"
-        found["texts"].append(_text(row, what, entry, _width_here(row)))
+        what = f"a {LEVEL:.0%} interval at most {_scaled(row, test, wanted.width)} wide"
+        met = row["width"] is not None and row["width"] <= wanted.width
+        found["texts"].append(_text(row, what, entry, here=_width_here(row, wanted.width), met=met))
     if wanted.power is not None:
         found["power"] = entry = _power(row, test, wanted.power)
-        what = f"a chance of at least {wanted.power:g} to hold"
-        found["texts"].append(_text(row, what, entry, _chance_here(row)))
+        what = f"a chance of at least {plain(wanted.power)} to hold"
+        met = row["chance"] is not None and row["chance"] >= wanted.power
+        found["texts"].append(
+            _text(row, what, entry, here=_chance_here(row, wanted.power), met=met)
+        )
     return found
+
+
+def size_warnings(row: dict[str, Any], test: Test, wanted: SampleSize) -> list[str]:
+    """What is odd about the wanted width, as sentences: most likely it is meant on another scale.
+
+    Parameters
+    ----------
+    row, test, wanted
+        As for `sample_size`.
+
+    Returns
+    -------
+    list of str
+        Empty where there is no width, or n is open.
+    """
+    width, n = wanted.width, row["n"]
+    if width is None:
+        return []
+    if is_rate(test.ref.base.name):
+        if width < 1:
+            return []
+        return [
+            f"the wanted width ({plain(width)}) is read as a share, and no share's interval is "
+            "that wide, so that it asks for nothing"
+        ]
+    if n is None:
+        return []
+    unit = row["unit"]
+    read = f"the wanted width ({plain(width)}) is read in {unit}s, of {n}"
+    if width >= n:
+        return [f"{read}: no interval is that wide, so that it asks for nothing"]
+    if width < 1:
+        meant = figures(width * n, 4)
+        return [f"{read}, and is less than one {unit}; if a share was meant, write {meant}"]
+    return []
+
+
+def _scaled(row: dict[str, Any], test: Test, width: float) -> str:
+    """A wanted width with its scale."""
+    if is_rate(test.ref.base.name):
+        return f"{plain(width)} (share)"
+    unit = row["unit"] if width == 1 else f"{row['unit']}s"
+    of = "" if row["n"] is None else f" of {row['n']}"
+    return f"{plain(width)} {unit}{of}"
 
 
 def _width(row: dict[str, Any], test: Test, wanted: float) -> dict[str, Any]:
     if row["width"] is None:
-        return _entry(wanted, None, why_not=row["why_not"] or "nothing is expected")
+        return _entry(wanted, None, why_not=row["why_not"], reason=row["reason"])
     n = row["n"]
     scale = 1 if is_rate(test.ref.base.name) else n
     needed = n_for_width(row["share"], width=wanted / scale, level=LEVEL)
@@ -61,11 +110,11 @@ def _width(row: dict[str, Any], test: Test, wanted: float) -> dict[str, Any]:
 
 def _power(row: dict[str, Any], test: Test, wanted: float) -> dict[str, Any]:
     if row["chance"] is None:
-        return _entry(wanted, None, why_not=row["why_not"])
+        return _entry(wanted, None, why_not=row["why_not"], reason=row["reason"])
     if row["can_count"] != row["n"]:
         rest = row["n"] - row["can_count"]
         why = f"not computed: {rest} of the {row['n']} {row['unit']}s can never be counted"
-        return _entry(wanted, row["chance"], why_not=why)
+        return _entry(wanted, row["chance"], why_not=why, reason="rows never counted")
     scale = 1 if is_rate(test.ref.base.name) else row["n"]
     name = test.ref.name.rpartition(".")[2]
     of: Literal["estimate", "ci_low", "ci_high"]
@@ -82,14 +131,18 @@ def _entry(
     needed: RowsNeeded | None = None,
     unit: str = "row",
     why_not: str | None = None,
+    reason: str | None = None,
 ) -> dict[str, Any]:
-    if needed is not None and needed.why_not is not None:
-        why_not = _WHY_NOT[needed.why_not].format(unit=unit, tends_to=needed.tends_to)
-    n = None if needed is None else needed.n
-    return {"wanted": wanted, "here": here, "n_needed": n, "why_not": why_not}
+    n, tends_to = None, None
+    if needed is not None:
+        n, reason, tends_to = needed.n, needed.why_not, needed.tends_to
+        if needed.why_not is not None:
+            why_not = _WHY_NOT[needed.why_not].format(unit=unit, tends_to=tends_to)
+    found = {"wanted": wanted, "here": here, "n_needed": n}
+    return {**found, "why_not": why_not, "reason": reason, "tends_to": tends_to}
 
 
-def _text(row: dict[str, Any], what: str, entry: dict[str, Any], here: str) -> str:
+def _text(row: dict[str, Any], what: str, entry: dict[str, Any], *, here: str, met: bool) -> str:
     if entry["n_needed"] is None:
         if entry["here"] is None:
             return f"{row['id']}: {what}: {entry['why_not']}."
@@ -97,15 +150,21 @@ def _text(row: dict[str, Any], what: str, entry: dict[str, Any], here: str) -> s
         return f"{row['id']}: {what}: {entry['why_not']}; with the {there} here {here}."
     rows = of_things(entry["n_needed"], row["unit"])
     are = "is" if row["n"] == 1 else "are"
-    return f"{row['id']}: {what} takes {rows}; there {are} {row['n']}, where {here}."
+    enough = f"takes {rows}, every larger number being enough, too"
+    # The number below the one that is needed is the last that falls short.
+    luck = met and entry["n_needed"] > row["n"]
+    but = f", but not with every number above {row['n']}" if luck else ""
+    return f"{row['id']}: {what} {enough}; there {are} {row['n']}, where {here}{but}."
 
 
-def _width_here(row: dict[str, Any]) -> str:
-    return "the width is not known" if row["width"] is None else f"it is {row['width']:.3g} wide"
+def _width_here(row: dict[str, Any], wanted: float) -> str:
+    if row["width"] is None:
+        return "the width is not known"
+    return f"it is {figures(row['width'], beside=wanted)} wide"
 
 
-def _chance_here(row: dict[str, Any]) -> str:
+def _chance_here(row: dict[str, Any], wanted: float) -> str:
     if row["chances"] is None:
         return "the chance is not known"
     sure = sum(c > 0.0 for c in row["chances"].values()) == 1
-    return f"the chance is {chance(row['chance'], certain=sure)}"
+    return f"the chance is {chance(row['chance'], certain=sure, beside=wanted)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from prereg_judge.registration.claims import Condition, Test
 from prereg_judge.report.numbers import chance as shown_chance
-from prereg_judge.report.numbers import of_things
+from prereg_judge.report.numbers import figures, of_things, plain
 from prereg_judge.stats.chances import Floats
 from prereg_judge.study.metric import MetricRef
 
@@ -70,7 +70,7 @@ def _of_refuter(row: dict[str, Any]) -> Iterator[str]:
         how = (
             "is certain to fire"
             if sure
-            else f"fires with a chance of {shown_chance(row['chance'])}"
+            else f"fires with a chance of {shown_chance(row['chance'], beside=FALSE_ALARM)}"
         )
         yield (
             f"{how} though the expected value "
@@ -83,8 +83,9 @@ def _too_narrow(row: dict[str, Any]) -> Iterator[str]:
     if best is not None and best["chance"] < ENOUGH_INSIDE:
         yield (
             f"narrower than sampling noise alone: no true value lands inside with a chance of "
-            f"{ENOUGH_INSIDE:g}; the best chance is {shown_chance(best['chance'])}, "
-            f"at a true value of {best['at']:.3g} of {best['of']}"
+            f"{ENOUGH_INSIDE:g}; the best chance is "
+            f"{shown_chance(best['chance'], beside=ENOUGH_INSIDE)}, "
+            f"at a true value of {figures(best['at'])} of {best['of']}"
         )
 
 
@@ -125,8 +126,8 @@ def _coin_toss(
     for limit in test.limits:
         if math.isclose(chance_at(test.ref, limit), at, rel_tol=1e-9):
             yield (
-                f"its limit {limit:g} is what is expected, so that chance alone decides on which "
-                f"side of it a result falls (chance to hold {shown_chance(row['chance'])})"
+                f"its limit {plain(limit)} is what is expected, so that chance alone decides on "
+                f"which side of it a result falls (chance to hold {shown_chance(row['chance'])})"
             )
 
 

@@ -16,7 +16,16 @@ from prereg_judge.record.run import read_plan, read_record
 from prereg_judge.registration.load import load_registration
 from prereg_judge.workspace import Workspace
 
-State = Literal["draft", "locked", "changed since the lock", "registration missing", "withdrawn"]
+State = Literal[
+    "draft",
+    "locked",
+    "files missing",
+    "changed since the lock",
+    "registration missing",
+    "withdrawn",
+]
+# What is said of a locked file that is not there: nothing was changed, and a copy may have it.
+_NOT_THERE = frozenset({"the locked file is missing", "the lock is missing"})
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,8 @@ class Standing:
 
     `due` is the day by whose end a result is due, and `overdue` says that the day is over and no
     finished run has been scored; `was_due` is a day that an amendment moved after it had passed;
-    `withdrawn` is the reason.
+    `withdrawn` is the reason, `withdrawn_at` the time; `draft` is the file of an amendment that is
+    begun and not locked.
     """
 
     id: str
@@ -50,6 +60,8 @@ class Standing:
     overdue: bool = False
     was_due: str | None = None
     withdrawn: str | None = None
+    withdrawn_at: str | None = None
+    draft: str | None = None
 
 
 def standing(workspace: Workspace, ident: str) -> Standing:
@@ -64,13 +76,14 @@ def standing(workspace: Workspace, ident: str) -> Standing:
     """
     path = workspace.registration(ident)
     events = ledger_of(workspace).events(ident)
-    if not events and not os.path.lexists(path):
+    there = os.path.lexists(path)
+    if not events and not there and ident not in workspace.left_ids():
         workspace.known(ident)  # which says what there is
     title, problems, due, retries = _read(workspace, ident, max(1, len(versions(events))))
     made, gone = versions(events), withdrawal(events)
     dues = _dues(workspace, ident, made)
     locked: dict[int, Locked] = {}
-    state: State = "draft"
+    state: State = "draft" if there else "registration missing"
     if made or workspace.lock(ident).exists():
         state = "locked"
         try:
@@ -81,7 +94,7 @@ def standing(workspace: Workspace, ident: str) -> Standing:
             if not made:
                 open_locked(workspace, ident, with_model=False)
         except PreregError as exc:
-            state = "changed since the lock" if path.exists() else "registration missing"
+            state = _broken(exc) if path.exists() else "registration missing"
             problems = [str(p) for p in exc.problems]
     if gone is not None and state == "locked":
         state = "withdrawn"
@@ -103,7 +116,21 @@ def standing(workspace: Workspace, ident: str) -> Standing:
         overdue=waiting and any(late for _, late in dues),
         was_due=next((day for day, late in dues if late and day != due), None),
         withdrawn=None if gone is None else str(gone["reason"]),
+        withdrawn_at=None if gone is None else str(gone["at"]),
+        draft=_begun(workspace, ident, made) if gone is None else None,
     )
+
+
+def _broken(exc: PreregError) -> State:
+    """Whether files are missing, and nothing else is wrong, or something was changed."""
+    missing = all(problem.what in _NOT_THERE for problem in exc.problems)
+    return "files missing" if missing else "changed since the lock"
+
+
+def _begun(workspace: Workspace, ident: str, made: Sequence[Version]) -> str | None:
+    """The file of the next version, where an amendment was begun."""
+    path = workspace.registration(ident, len(made) + 1)
+    return workspace.shown(path) if made and path.is_file() else None
 
 
 def _dues(workspace: Workspace, ident: str, made: Sequence[Version]) -> list[tuple[str, bool]]:
@@ -133,9 +160,9 @@ def _read(workspace: Workspace, ident: str, version: int) -> tuple[str, list[str
 
 
 def every_id(workspace: Workspace) -> list[str]:
-    """Ids of every registration that has a file or that the ledger knows."""
+    """Ids of every registration that has a file, a lock or a run, or that the ledger knows."""
     told = {e["id"] for e in ledger_of(workspace).events() if e["event"] == "registered"}
-    return sorted({*workspace.ids(), *told})
+    return sorted({*workspace.ids(), *workspace.left_ids(), *told})
 
 
 def _run(

@@ -5,10 +5,12 @@ Used alike by `check`, `lock`, `run` and `score`. What the model makes of it is 
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TypeVar
 
 from prereg_judge.errors import (
@@ -26,20 +28,25 @@ from prereg_judge.judge import Judge, check_items, load_judge
 from prereg_judge.ledger.book import Ledger
 from prereg_judge.ledger.events import versions
 from prereg_judge.plan import Plan
+from prereg_judge.registration.advice import advice
 from prereg_judge.registration.claims import Claims
 from prereg_judge.registration.lint import Facts, lint
 from prereg_judge.registration.load import Loaded, load_registration
 from prereg_judge.registration.schema import Registration
 from prereg_judge.registration.schema_model import LocalModel
+from prereg_judge.strict_yaml import path_text
 from prereg_judge.study.kinds import Study, study_of
 from prereg_judge.study.metric import Catalogue
 from prereg_judge.study.outcomes import EarlierRun
 from prereg_judge.withheld import FILE as WITHHELD
 from prereg_judge.withheld import load_withheld
+from prereg_judge.wording import not_a_file
 from prereg_judge.words import SetRole
 from prereg_judge.workspace import Workspace
 
 T = TypeVar("T")
+
+_MOST_FILES = 1_000  # names that a misspelled path is compared with
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,18 @@ class Inputs:
         """Its trials, in order."""
         protocol = self.model.protocol
         return Plan(self.sets, orders=protocol.orders, passes=protocol.passes)
+
+    @cached_property
+    def advice(self) -> tuple[Problem, ...]:
+        """What stands in no way of a lock and is most likely not meant, in the file's order."""
+        loaded = self.loaded
+        return advice(
+            loaded.claims,
+            catalogue=self.catalogue,
+            facts=self.facts,
+            file=loaded.shown,
+            line_of=loaded.document.line_of,
+        )
 
     @property
     def study(self) -> Study:
@@ -110,13 +129,13 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
             problems.extend(exc.problems)
             return None
 
-    judge = collected(lambda: load_judge(workspace.input(model.judge), shown=model.judge))
+    judge = collected(lambda: _judge(workspace, loaded))
     named: list[tuple[SetRole, str | None]] = [
         ("sentinel", model.items.sentinel),
         ("real", model.items.real),
     ]
     found = [
-        collected(lambda r=r, f=f: _item_set(workspace, f, role=r))  # type: ignore[misc]
+        collected(lambda r=r, f=f: _item_set(workspace, loaded, f, role=r))  # type: ignore[misc]
         for r, f in named
         if f is not None
     ]
@@ -144,10 +163,42 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
     return Inputs(workspace, loaded, judge, sets, catalogue, earlier, facts)
 
 
-def _item_set(workspace: Workspace, file: str, *, role: SetRole) -> ItemSet:
+def _judge(workspace: Workspace, loaded: Loaded) -> Judge:
+    file = loaded.model.judge
+    _refuse_absent(workspace, loaded, ("judge",), file=file)
+    return load_judge(workspace.input(file), shown=file)
+
+
+def _item_set(workspace: Workspace, loaded: Loaded, file: str, *, role: SetRole) -> ItemSet:
     if file in workspace.withheld:
         return load_withheld(workspace.root / WITHHELD, role=role, shown=file)
+    _refuse_absent(workspace, loaded, ("items", role), file=file)
     return load_items(workspace.input(file), role=role, shown=file)
+
+
+def _refuse_absent(workspace: Workspace, loaded: Loaded, at: tuple[str, ...], *, file: str) -> None:
+    """Refuse a name of no file where the registration gives it, with the nearest that there is."""
+    why = not_a_file(workspace.input(file))
+    if why is None:
+        return
+    near = difflib.get_close_matches(file, _files_beside(workspace, file), n=3, cutoff=0.6)
+    remedy = f"did you mean {' or '.join(near)}?" if near else "check the path"
+    what, line = f"the {at[0].removesuffix('s')} file {why}", loaded.document.line_of(at)
+    raise InputError(Problem(what, loaded.shown, line, path_text(at), file, remedy))
+
+
+def _files_beside(workspace: Workspace, file: str) -> list[str]:
+    """Files with the same ending, as a registration names them: where it looks, and near it."""
+    root = workspace.root
+    kept = (root / "registrations", root / "runs")
+    beside = [p for p in root.glob("*/") if p not in kept and not p.name.startswith(".")]
+    folders = dict.fromkeys([workspace.input(file).parent, root, *beside])
+    names: list[str] = []
+    for folder in folders:
+        found: list[Path] = sorted(folder.glob("*")) if folder.is_dir() else []
+        right = (p for p in found if p.suffix == Path(file).suffix and p.is_file())
+        names += [workspace.shown(p) for p in right]
+    return names[:_MOST_FILES]
 
 
 def _facts(

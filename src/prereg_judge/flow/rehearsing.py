@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from prereg_judge.flow.watching import Watcher
 from prereg_judge.judge import Judge
 from prereg_judge.record.run import AttemptWriter, Record, read_record
 from prereg_judge.record.state import RunState
+from prereg_judge.registration.reach import domain_of
 from prereg_judge.report.rehearsal import Play, Rehearsal, Scenario
 from prereg_judge.stopping import StopWatch
 from prereg_judge.study.calls import count_reason
@@ -108,8 +109,15 @@ def rehearse(
             played += 1
             progress(played)
         notes = tuple(_notes(inputs, one))
-        scenarios.append(Scenario(dict(one.stated), one.unstated, notes, tuple(plays)))
+        within = _within(inputs, plays[0].claimed)
+        scenarios.append(Scenario(dict(one.stated), one.unstated, notes, tuple(plays), within))
     return Rehearsal(ident, inputs.model.title, len(inputs.plan), times, seed, tuple(scenarios))
+
+
+def _within(inputs: Inputs, refs: Iterable[MetricRef]) -> dict[MetricRef, tuple[float, float]]:
+    """The least and the largest value that each metric can have, whatever these plays gave."""
+    domains = {ref: domain_of(ref, catalogue=inputs.catalogue, facts=inputs.facts) for ref in refs}
+    return {ref: (found.low, found.high) for ref, found in domains.items() if found is not None}
 
 
 def entropy_of(seed: int, number: int) -> Entropy:
@@ -200,14 +208,12 @@ def situations(
         for role, row in assumed.rows.items()
     }
     of_rows = {
-        (s.role, item.id): table[s.role][
-            _leading(
-                entropy(f"lead/{s.role}/{item.id}", 0),
-                verdicts,
-                label=item.label,
-                accuracy=assumed.rows[s.role].accuracy,
-            )
-        ]
+        (s.role, item.id): _leading(
+            entropy(f"lead/{s.role}/{item.id}", 0),
+            verdicts,
+            label=item.label,
+            accuracy=assumed.rows[s.role].accuracy,
+        )
         for s in inputs.sets
         for item in s.items
     }
@@ -215,13 +221,14 @@ def situations(
 
     def situation(name: str) -> Situation:
         key = trial_of(name)
-        chances = of_rows[key.set, key.item_id]
+        leading = of_rows[key.set, key.item_id]
+        chances = table[key.set][leading]
         if arms:
             said = entropy(f"arm/{name}", 0).choice(len(verdicts), p=chances)
             chances = tuple(float(i == said) for i in range(len(verdicts)))
         row = f"row/{key.set}/{key.item_id}/{key.order}"
         repeat = assumed.rows[key.set].repeat
-        return Situation(row, key.pass_no == 1, chances, repeat)
+        return Situation(row, key.pass_no == 1, chances, repeat, leading)
 
     return situation
 

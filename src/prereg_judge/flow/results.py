@@ -25,12 +25,14 @@ from prereg_judge.report.files import (
     PostHocLine,
     Result,
     RunLine,
+    VerdictLine,
     disagreements_csv,
     disagreements_jsonl,
     result_sha256,
     score_json,
+    verdicts_csv,
 )
-from prereg_judge.study.rows import disagreements, transitions
+from prereg_judge.study.rows import Row, disagreements, rows_of, transitions, trial_of
 from prereg_judge.workspace import Workspace
 
 
@@ -130,6 +132,7 @@ def _result(scored: Scored) -> Result:
             )
             for p in scored.post_hoc
         ),
+        rows=_rows(scored),
     )
 
 
@@ -210,8 +213,23 @@ def _disagreements(scored: Scored) -> tuple[DisagreementLine, ...]:
     return tuple(lines)
 
 
+def _rows(scored: Scored) -> tuple[VerdictLine, ...]:
+    """Every row; a trial that has no outcome was never called, because the run was stopped."""
+    data = scored.data
+
+    def why(row: Row, pass_no: int) -> str | None:
+        outcome = data.outcomes.get(trial_of(row, pass_no))
+        return "not_called" if outcome is None else outcome.unscored
+
+    return tuple(
+        VerdictLine(row, tuple(why(row, n) for n in range(1, data.passes + 1)))
+        for s in scored.locked.inputs.sets
+        for row in rows_of(data, s.role)
+    )
+
+
 def write_result(workspace: Workspace, scored: Scored, result: Result) -> dict[str, Path]:
-    """Write `score.json` and the disagreements beside the record, and note it in the ledger."""
+    """Write score, verdicts and disagreements beside the record, and note it in the ledger."""
     folder = workspace.run(result.id, result.run)
     value: dict[str, Any] = score_json(result)
     remember(workspace, scored, score=_sha256(result), result=result_sha256(result))
@@ -228,8 +246,9 @@ def score_bytes(value: dict[str, Any]) -> bytes:
 
 
 def derived_files(result: Result, *, passes: int) -> dict[str, bytes]:
-    """The disagreements as files, by name."""
+    """The verdicts and the disagreements as files, by name."""
     return {
+        "verdicts.csv": verdicts_csv(result.rows, passes=passes),
         "disagreements.jsonl": disagreements_jsonl(result.disagreements),
         "disagreements.csv": disagreements_csv(result.disagreements, passes=passes),
     }

@@ -1,7 +1,7 @@
 """Scoring a run against its registration, from the record alone.
 
 Everything is re-derived: replies are read again by the locked judge, stop rules are replayed,
-metrics are computed anew. What is written (`score.json`, `disagreements.*`) is never read back.
+metrics are computed anew. What is written (`score.json`, `*.csv`, ...) is never read back.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from prereg_judge.flow.exposure import exposure_at_lock
 from prereg_judge.flow.judging import data_of, judged, not_called
 from prereg_judge.flow.locked import Locked, known_registration, ledger_of, open_locked
 from prereg_judge.ledger.events import (
+    Event,
     RunEntry,
     Version,
     run_entries,
@@ -88,7 +89,7 @@ def score_registration(workspace: Workspace, ident: str, *, run: int | None = No
         open_locked(workspace, ident, with_model=False)  # which says that it is not locked
     entries = run_entries(events)
     refuse_unknown_runs(workspace, ident, entries)
-    entry = _pick(ident, entries, run)
+    entry = _pick(ident, events, run)
     locked = open_locked(workspace, ident, with_model=False, version=entry.version)
     record = verify_run(workspace, locked, entry)
     faults = {
@@ -154,10 +155,15 @@ def _post_hoc(workspace: Workspace, locked: Locked, later: Version, record: Reco
     return PostHoc(later, verdict)
 
 
-def _pick(ident: str, entries: list[RunEntry], number: int | None) -> RunEntry:
+def _pick(ident: str, events: list[Event], number: int | None) -> RunEntry:
+    entries = run_entries(events)
     if not entries:
-        remedy = f"start one with `prereg run {ident}`"
-        raise UsageError(Problem(f"{ident!r} has not been run", remedy=remedy))
+        what, remedy = f"{ident!r} has not been run", f"start one with `prereg run {ident}`"
+        gone = withdrawal(events)
+        if gone is not None:
+            what += f", and was withdrawn at {gone['at']}: {gone['reason']}"
+            remedy = "register anew under another id"
+        raise UsageError(Problem(what, remedy=remedy))
     if number is None:
         ended = [e for e in entries if e.state in ("complete", "stopped")]
         return entries[-1] if entries[-1].state == "open" or not ended else ended[-1]

@@ -5,8 +5,10 @@ What is stamped is the hash of the ledger's last line, which stands for all line
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,11 +17,14 @@ from prereg_judge.canon import sha256_bytes
 from prereg_judge.chain import write_synced
 from prereg_judge.errors import IntegrityError, Problem, UsageError
 from prereg_judge.flow.locked import ledger_of
-from prereg_judge.ledger.events import versions
+from prereg_judge.ledger.events import run_entries, versions
+from prereg_judge.ledger.git import Unusable, open_repository
 from prereg_judge.ledger.git_commit import Committed, commit_files
 from prereg_judge.ledger.git_index import NotCommitted
 from prereg_judge.ledger.ots import ots_stamp, ots_upgrade, read_ots
 from prereg_judge.ledger.rfc3161 import read_token, request_token, verify_token
+from prereg_judge.record.run import HASHED
+from prereg_judge.registration.lock import Lock, parse_lock
 from prereg_judge.workspace import Workspace
 
 StampKind = Literal["rfc3161", "opentimestamps"]
@@ -142,11 +147,22 @@ def stamp_files(workspace: Workspace) -> list[StampFile]:
 
 
 def _tip(workspace: Workspace) -> tuple[str, int]:
+    refuse_empty(workspace, "stamp")
     chain = ledger_of(workspace).chain()
-    if not chain.lines:
-        what = "there is nothing to stamp yet"
-        raise UsageError(Problem(what, workspace.shown(workspace.ledger), remedy="lock first"))
     return chain.head, len(chain.lines)
+
+
+def refuse_empty(workspace: Workspace, verb: str) -> None:
+    """Refuse to have a ledger witnessed in which nothing stands; `verb` is what was asked for.
+
+    Raises
+    ------
+    UsageError
+        If it is empty.
+    """
+    if not ledger_of(workspace).chain().lines:
+        what = f"nothing is locked yet, so there is no ledger to {verb}"
+        raise UsageError(Problem(what, remedy="first: `prereg lock ID`"))
 
 
 def _keep(
@@ -179,6 +195,58 @@ def locked_files(workspace: Workspace) -> list[Path]:
             found.append(workspace.lock(ident, version.number))
         found.append(workspace.tombstone(ident))
     return [path for path in found if path.is_file()]
+
+
+def not_in_git(workspace: Workspace, ident: str | None = None) -> list[str]:
+    """What is locked or recorded here and is not in the commit that a clone would get.
+
+    Judges, item sets and folders of runs, of all registrations, or of one and those with whose runs
+    it is compared; a file counts as there whatever the commit holds of it. The model is left out:
+    `verify` hashes it where it is at hand.
+
+    Returns
+    -------
+    Names as messages show them, folders with a slash; empty outside of a repository.
+    """
+    repository = open_repository(workspace.root)
+    if isinstance(repository, Unusable) or repository.top is None:
+        return []
+    answer = repository.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD")
+    there = {os.fsdecode(name) for name in answer.out.split(b"\0")}
+    top = repository.top
+
+    def held(path: Path) -> bool:
+        return os.path.relpath(path, top) in there
+
+    events = ledger_of(workspace).events()
+    waiting = sorted({str(e["id"]) for e in events if e["event"] == "registered"})
+    if ident is not None:
+        waiting = [ident]
+    left: dict[str, None] = {}
+    for each in waiting:  # which grows
+        inputs = [e for lock in _locks(workspace, each) for e in lock.inputs]
+        earlier = [e.name.partition("/")[0] for e in inputs if e.role == "from_run"]
+        waiting += [name for name in dict.fromkeys(earlier) if name not in waiting]
+        for entry in inputs:
+            path = workspace.input(entry.name)
+            if entry.role not in ("model", "from_run") and path.is_file() and not held(path):
+                left[workspace.shown(path)] = None
+        runs = run_entries([e for e in events if e["id"] == each])
+        folders = [workspace.run(each, run.number) for run in runs]
+        files = [folder / name for folder in folders for name in (*HASHED, "manifest.json")]
+        if any(file.is_file() and not held(file) for file in files):
+            left[f"{workspace.shown(workspace.runs(each))}/"] = None
+    return list(left)
+
+
+def _locks(workspace: Workspace, ident: str) -> list[Lock]:
+    """The locks of all versions, as far as they can be read: `verify` says which cannot."""
+    found = []
+    for version in versions(ledger_of(workspace).events(ident)):
+        path = workspace.lock(ident, version.number)
+        with suppress(OSError, IntegrityError):
+            found.append(parse_lock(path.read_bytes(), shown=workspace.shown(path)))
+    return found
 
 
 def commit_witness(

@@ -117,7 +117,7 @@ class Ledger:
     @property
     def heads(self) -> frozenset[str]:
         """The hashes of all lines."""
-        return frozenset(self.chain().heads)
+        return frozenset(self.chain().heads[1:])  # the first is that of no line
 
     @property
     def head(self) -> str:

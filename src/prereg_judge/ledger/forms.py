@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import get_args
 
 from prereg_judge.ledger.events import Event, EventName
+from prereg_judge.workspace import is_id
 
+# As `clock` writes it, in ASCII digits.
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 _KNOWN = frozenset([*get_args(EventName), "torn"])
 # Beside `at` and `id`.
 _LOCKS: dict[str, type] = {"lock": str, "registration": str, "locked_at": str}
@@ -28,7 +33,10 @@ _IDENTITY = {"judge", "prompt", "model", "items", "files"}
 
 
 def well_formed(line: Event) -> bool:
-    """Whether a line of the ledger holds what an event of its name does, in its kinds."""
+    """Whether a line of the ledger holds what an event of its name does, in its kinds.
+
+    Its id can name a registration, and its time is one.
+    """
     name = line.get("event")
     if not isinstance(name, str) or name not in _KNOWN:
         return False
@@ -37,8 +45,20 @@ def well_formed(line: Event) -> bool:
     if not all(type(line.get(key)) is kind for key, kind in kinds.items()):
         return False
     of_all = name in ("stamped", "torn")  # and of no registration
+    named = line["id"] == "" if of_all else is_id(line["id"])  # which names files
     together = ("result" in line) == ("tool_source" in line)
-    return of_all == (line["id"] == "") and together and _inputs_fit(line)
+    return named and _is_time(line["at"]) and together and _inputs_fit(line)
+
+
+def _is_time(text: str) -> bool:
+    """Whether a text is a time as this tool writes it."""
+    if _TIME.fullmatch(text) is None:
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:  # there is no such day or hour
+        return False
+    return True
 
 
 def _inputs_fit(line: Event) -> bool:

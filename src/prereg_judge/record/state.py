@@ -81,7 +81,7 @@ def read_state(
     on_attempt, on_note
         Told each line in the order of the record.
     heads
-        Hashes of lines that must be in the record.
+        Hashes of lines that must be in the record; that of no line asks for none.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def read_state(
         If the chain is broken, an attempt does not fit the plan, or a line of `heads` is gone.
     """
     file = f"{shown}/attempts.jsonl"
-    missing = set(heads)
+    missing = set(heads) - {GENESIS}  # of a record that held no line yet
 
     def bad(what: str, number: int, found: str | None = None) -> IntegrityError:
         return IntegrityError(Problem(what, file, number, found=found, remedy="restore it"))

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prereg_judge.errors import InputError, Problem
 from prereg_judge.registration.load import read_registration
-from prereg_judge.strict_yaml import plain_is_text
+from prereg_judge.registration.refs import no_metric
+from prereg_judge.strict_yaml import YamlPath, path_text, plain_is_text
+from prereg_judge.study.kinds import STUDIES
+from prereg_judge.study.metric import MetricRef
+from prereg_judge.words import SET_ROLES
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ._/-]*[A-Za-z0-9._/-])?")
 # What a JSON string may hold as it is and YAML may not, or not for every reader.
@@ -27,11 +31,13 @@ _INTRO = """\
 
 _SWITCH = "{enable_thinking: false}"
 _THINKING = "{start: <think>, end: </think>, max_tokens: 512}"
+_SAMPLED = "{mode: sampled, temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05}"
 _EXECUTOR = '{kind: local, workers: 2, devices: ["0", "1"]}'
 
 _BAND_NOTE = "Intervals in which metrics must lie, limits included; outside is FAIL. `expected`,"
 _BAND_NOTE += " your own guess, is optional: the lock then says how likely a pass is."
 _PREDICTION_NOTE = "Expectations: exactly one of at_least, at_most, between; `failed` is FAIL."
+_NO_CLAIM = "TODO: write at least one band, as below, or remove this line and write a prediction"
 _REFUTER_NOTE = "Conditions (lt le gt ge eq between; all, any) that refute the account if true."
 _STOP_NOTE = "Conditions on counts of calls that end collection; in_every: a window of calls."
 _DECISION_NOTE = "What will be done, decided now: if the condition is true, then this."
@@ -147,13 +153,18 @@ def render(values: DraftValues) -> str:
         A file that loads to these values, unless one that is needed is None: then it holds
         `TODO` in its place and the loader refuses it.
     """
-    claims = [_claims(name, getattr(values, name)) for name in _CLAIMS]
+    none = not (values.bands or values.predictions)
+    claims = [
+        _claims(name, getattr(values, name), needed=none and name == "bands") for name in _CLAIMS
+    ]
     parts = [_INTRO, _head(values), _model(values), _protocol(values), *claims, _tail(values)]
     return "\n".join(parts)
 
 
 def refusals(values: DraftValues) -> list[Problem]:
-    """What the loader would refuse of the file that `render` makes, with no file or line.
+    """What would be refused of the file that `render` makes, with no file or line.
+
+    That is what the loader refuses, and metrics that the study does not have.
 
     Parameters
     ----------
@@ -165,11 +176,37 @@ def refusals(values: DraftValues) -> list[Problem]:
     list of Problem
         Empty where the file would load. `where` is the place in the file, as `protocol.passes`.
     """
+    problems = list(_unknown_metrics(values))
     try:
         read_registration(render(values).encode(), shown="")
     except InputError as exc:
-        return [replace(problem, file=None, line=None) for problem in exc.problems]
-    return []
+        problems += [replace(problem, file=None, line=None) for problem in exc.problems]
+    return problems
+
+
+def _unknown_metrics(values: DraftValues) -> Iterator[Problem]:
+    """Metrics of claims that the study has for no item set."""
+    if values.study not in STUDIES:  # which the loader refuses
+        return
+    catalogue = STUDIES[values.study].catalogue(SET_ROLES)
+    for section in _CLAIMS:
+        for path, name in _metrics(getattr(values, section), (section,)):
+            if MetricRef(name).base.name not in catalogue.specs:
+                trouble = no_metric(MetricRef(name).base.name, catalogue)
+                yield Problem(trouble.what, where=path_text(path), remedy=trouble.remedy)
+
+
+def _metrics(value: Any, path: YamlPath) -> Iterator[tuple[YamlPath, str]]:
+    """Every metric that claims name, with its place in the file."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key == "metric":
+                yield (*path, key), str(inner)
+            else:
+                yield from _metrics(inner, (*path, key))
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from _metrics(inner, (*path, at))
 
 
 def scalar(value: object) -> str:
@@ -267,8 +304,9 @@ def _protocol(values: DraftValues) -> str:
         + entry("prefix", "shared = a common beginning is read once; whole = every time.")
         + entry(
             "decoding",
-            "sampled = fresh entropy for every attempt; seeded = one seed; greedy = no draw.",
-            "write a mapping, as {mode: greedy}",
+            "sampled = fresh entropy for every attempt; seeded = one seed; greedy = no draw. "
+            "Off: top_k 0, top_p 1, min_p 0.",
+            f"write a mapping, as {_SAMPLED}",
         )
         + entry("max_tokens", "Longest reply in tokens.")
         + entry("parallel", "Calls at once; 1 = the strict wire.")
@@ -300,11 +338,12 @@ def _arms(values: DraftValues) -> str:
     return f"{note}  arms:\n" + "".join(f"    - {flow(arm)}\n" for arm in arms)
 
 
-def _claims(name: str, claims: Sequence[Mapping[str, Any]]) -> str:
+def _claims(name: str, claims: Sequence[Mapping[str, Any]], *, needed: bool) -> str:
     note, example = _CLAIMS[name]
     if not claims:
         lines = [f"# {name}:", *(f"# {line}" for line in example.splitlines())]
-        return f"# Optional. {note}\n" + "\n".join(lines) + "\n"
+        gap = f"{name}: {flow(_NO_CLAIM)}\n" if needed else ""
+        return f"# {'' if needed else 'Optional. '}{note}\n{gap}" + "\n".join(lines) + "\n"
     return f"# {note}\n{name}:\n" + "".join(map(_claim, claims))
 
 
@@ -323,8 +362,9 @@ def _tail(values: DraftValues) -> str:
     text += _option(
         "sample_size",
         why,
-        "Why so many rows and passes; `width`, `power`: what was wanted of the primary claim.",
-        example="{why: all the sentinels that there are, width: 0.2}",
+        "Why so many rows and passes; `width`, `power`: what was wanted of the primary claim. "
+        "The width is in the metric's unit: rows for .count, a share for .rate.",
+        example=f"{{why: all the sentinels that there are, width: {_width(values)}}}",
     )
     text += "\n# What had been seen before this was written; the lock adds what the ledger knows.\n"
     text += "exposure:\n" + _entry(
@@ -341,6 +381,13 @@ def _tail(values: DraftValues) -> str:
     text += "\n" + _option("due", values.due, due, example='"2027-01-31"')
     notes = "Anything else a reader should know; changes nothing."
     return text + "\n" + _option("notes", values.notes, notes, example="why these items")
+
+
+def _width(values: DraftValues) -> str:
+    """An example of a wanted width that fits the primary claim's metric."""
+    expected = [*values.bands, *values.predictions]
+    named = [c for c in expected if c["id"] == values.primary] or expected
+    return "0.2" if named and ".rate" in str(named[0].get("metric")) else "10"
 
 
 def _primary(values: DraftValues) -> str:

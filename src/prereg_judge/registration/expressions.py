@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import count
 from typing import Any
 
 from prereg_judge.registration.scanner import NAME, NUMBER, Scanner, whole
@@ -101,7 +102,7 @@ def parse_refuter(
     if not scan.word(":"):
         scan.fail("expected `and`, `or`, or `:` and what it means")
     means = scan.rest("what it means")
-    return {"id": _id(given, _first_metric(when), taken), "when": when, "means": means}
+    return {"id": given or _numbered("refute", taken), "when": when, "means": means}
 
 
 def parse_decision(
@@ -114,7 +115,7 @@ def parse_decision(
     if not scan.word("=>"):
         scan.fail("expected `and`, `or`, or `=>` and what is done")
     then = scan.rest("what is done")
-    return {"id": _id(given, _first_metric(when), taken), "when": when, "then": then}
+    return {"id": given or _numbered("decide", taken), "when": when, "then": then}
 
 
 def parse_stop(text: str, *, taken: Iterable[str] = (), option: str = "--stop") -> dict[str, Any]:
@@ -150,9 +151,10 @@ def _id(given: str | None, metric: str, taken: Iterable[str]) -> str:
     return name
 
 
-def _first_metric(condition: dict[str, Any]) -> str:
-    parts = condition.get("all") or condition.get("any")
-    return str(parts[0]["metric"] if parts else condition["metric"])
+def _numbered(word: str, taken: Iterable[str]) -> str:
+    """`refute-1`, or the next that is not taken: a metric's name is that of the band on it."""
+    used = set(taken)
+    return next(name for n in count(1) if (name := f"{word}-{n}") not in used)
 
 
 def _metric(scan: Scanner) -> dict[str, Any]:

@@ -5,7 +5,9 @@ The wording is `complaints`, which knows no registration; here is the form it is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from pydantic_core import ErrorDetails
@@ -13,7 +15,9 @@ from pydantic_core import ErrorDetails
 from prereg_judge.complaints import Shape, form_problems
 from prereg_judge.errors import Problem
 from prereg_judge.registration.schema import registration_json_schema
-from prereg_judge.strict_yaml import Document
+from prereg_judge.strict_yaml import Document, YamlPath
+
+_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 @lru_cache(maxsize=1)
@@ -28,3 +32,22 @@ def schema_problems(errors: Iterable[ErrorDetails], document: Document, file: st
     was validated and its name as errors show it.
     """
     return form_problems(errors, document, file, shape=_shape())
+
+
+def choices_named(problems: Iterable[Problem]) -> list[Problem]:
+    """What the reader of YAML refused: where one of a few words is due, the remedy names them."""
+    told = []
+    for problem in problems:
+        words = _shape().choices(_path(problem.where or ""))
+        ambiguous = problem.what.startswith("is ambiguous")
+        if ambiguous and len(words) > 1:
+            remedy = f"write {', '.join(words[:-1])} or {words[-1]}"
+            told.append(replace(problem, remedy=remedy))
+        else:
+            told.append(problem)
+    return told
+
+
+def _path(where: str) -> YamlPath:
+    """`bands[0].between` as a path; the keys of this form hold neither dot nor bracket."""
+    return tuple(int(at) if at else key for at, key in _PART.findall(where))

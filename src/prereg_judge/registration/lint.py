@@ -28,7 +28,7 @@ from prereg_judge.registration.windows import Calls, can_stay_silent, can_trip
 from prereg_judge.strict_yaml import YamlPath, path_text
 from prereg_judge.study.metric import Catalogue, MetricRef
 
-__all__ = ["Facts", "lint"]
+__all__ = ["Facts", "alternatives", "lint"]
 
 _UNDECIDED = (True, False)
 
@@ -170,7 +170,7 @@ class _Linter:
         """A refuter must leave the band on its metric a value that is inside and not refuted."""
         path: YamlPath = ("refuters", at, "when")
         for _, claim in self._expected_claims():
-            for part in _alternatives(when):
+            for part in alternatives(when):
                 pair = self._true_sets(claim.test, part)
                 if pair is None:
                     continue
@@ -256,10 +256,10 @@ def _tests(condition: Condition) -> Iterator[tuple[YamlPath, Test]]:
             yield (condition.how, at, *path), test
 
 
-def _alternatives(condition: Condition) -> tuple[Condition, ...]:
+def alternatives(condition: Condition) -> tuple[Condition, ...]:
     """The conditions of which one is enough."""
     if isinstance(condition, Combined) and condition.how == "any":
-        return tuple(a for part in condition.parts for a in _alternatives(part))
+        return tuple(a for part in condition.parts for a in alternatives(part))
     return (condition,)
 
 

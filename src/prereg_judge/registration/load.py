@@ -18,13 +18,14 @@ from prereg_judge.complaints import foreign_character
 from prereg_judge.complaints import shown as _shown
 from prereg_judge.errors import InputError, Problem, raise_all
 from prereg_judge.registration.claims import Claims
-from prereg_judge.registration.friendly import schema_problems
+from prereg_judge.registration.friendly import choices_named, schema_problems
 from prereg_judge.registration.schema import CLAIM_SECTIONS, Registration, to_claims
 from prereg_judge.strict_yaml import Document, YamlPath, parse, path_text
 from prereg_judge.wording import (
     control_character,
     hidden_character,
     mark_in,
+    not_a_file,
     opening_placeholder,
 )
 from prereg_judge.wording import placeholder_in as placeholder_in  # it is looked for here
@@ -87,6 +88,10 @@ def load_registration(path: Path, *, shown: str) -> Loaded:
         With every problem: unreadable YAML, ambiguous values, unknown, missing or wrong keys,
         claim ids given twice, placeholders, characters that nobody sees.
     """
+    absent = not_a_file(path)  # a pipe would be waited for, a device read for ever
+    if absent not in (None, "does not exist"):
+        what = f"{absent}: there is no text in it to read"
+        raise InputError(Problem(what, shown, remedy="put the registration's text there"))
     try:
         raw = path.read_bytes()
     except OSError as exc:
@@ -102,7 +107,11 @@ def read_registration(raw: bytes, *, shown: str) -> Loaded:
         what, remedy = "is not a mapping of keys to values", "write `key: value` on each line"
         problem = Problem(what, shown, document.line_of(()), remedy=remedy)
         raise InputError(*unreadable, problem)
-    problems = [*unreadable, *_bad_texts(document, shown), *_repeated_ids(document, shown)]
+    problems = [
+        *choices_named(unreadable),
+        *_bad_texts(document, shown),
+        *_repeated_ids(document, shown),
+    ]
     known = {p.where for p in problems}
     model = None
     try:

@@ -165,15 +165,19 @@ def check_ref(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> list[Tro
         return [Trouble("metric", what, f"add it under items, or use {sets}")]
     spec = catalogue.specs.get(ref.base.name)
     if spec is None:
-        near = catalogue.nearest(ref.base.name)
-        remedy = f"did you mean {' or '.join(near)}?" if near else "see `prereg metrics`"
-        what = f"the study {catalogue.study} has no metric `{ref.base.name}`"
-        return [Trouble("metric", what, remedy)]
+        return [no_metric(ref.base.name, catalogue)]
     troubles = [*_names(ref, spec), *_needs(ref, facts)]
     for key, value in ref.params:
         if key in (*spec.required, *spec.optional):
             troubles += _value(key, value, ref, facts)
     return troubles
+
+
+def no_metric(name: str, catalogue: Catalogue) -> Trouble:
+    """That a study has no metric of this name, and the names most like it."""
+    near = catalogue.nearest(name)
+    remedy = f"did you mean {' or '.join(near)}?" if near else "see `prereg metrics`"
+    return Trouble("metric", f"the study {catalogue.study} has no metric `{name}`", remedy)
 
 
 def rows_counted(ref: MetricRef, facts: Facts) -> int:

@@ -105,8 +105,8 @@ class SampleSize(Strict):
         float | None,
         Field(
             gt=0,
-            description="Wanted width of the interval of the primary claim's metric; the lock says "
-            "how many rows that takes.",
+            description="Wanted width of the interval of the primary claim's metric, in its own "
+            "unit (rows for a count, 0 to 1 for a share); the lock says how many rows that takes.",
         ),
     ] = None
     power: Annotated[

@@ -13,6 +13,7 @@ _MODE_KEYS = {"sampled": _DRAWN, "seeded": ("seed", *_DRAWN), "greedy": ()}
 _SECONDS = {"": 1, "s": 1, "m": 60, "min": 60}
 
 _DECODING_EXAMPLE = "sampled,temperature=0.8,top_k=40,top_p=0.95,min_p=0.05"
+_OFF = "top_k=0, top_p=1 and min_p=0 are off"
 _HANG_EXAMPLE = "120s,retries=1,heartbeat=30s"
 _ARM_EXAMPLE = "path=choice,prefix=shared,parallel=4"
 _ARM_WORDS = ("path", "prefix")
@@ -40,7 +41,7 @@ def parse_decoding(text: str, *, option: str = "--decoding") -> dict[str, Any]:
     scan.end()
     missing = [k for k in known if k not in settings]
     if missing:
-        scan.fail(f"{mode.group()} also needs {', '.join(missing)}")
+        scan.fail(f"{mode.group()} also needs {', '.join(missing)}", _OFF)
     return settings
 
 

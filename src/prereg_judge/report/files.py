@@ -1,4 +1,4 @@
-"""A result as files: `score.json` and the disagreements, derived and always rebuildable."""
+"""A result as files: `score.json`, verdicts, disagreements; derived and always rebuildable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from prereg_judge.canon import sha256_value
 from prereg_judge.study.expected import METHOD, AgreementCurve
 from prereg_judge.study.metric import Metric
-from prereg_judge.study.rows import Disagreement, TransitionTable
+from prereg_judge.study.rows import Disagreement, Row, TransitionTable
 from prereg_judge.verdict import ClaimOutcome, Verdict
 
 SCORE_FORMAT = 1
@@ -45,6 +45,8 @@ class Result:
         The outcome, the study's full list of metrics, transition tables, sentences.
     disagreements
         Rows whose passes differ, each with its replies and item fields.
+    rows
+        Every row with its verdict in each pass.
     provenance
         Hashes: lock, record head, manifest, ledger head, tool.
     arms
@@ -73,6 +75,15 @@ class Result:
     curves: tuple[AgreementCurve, ...] = ()
     primary: str | None = None
     post_hoc: tuple[PostHocLine, ...] = ()
+    rows: tuple[VerdictLine, ...] = ()
+
+
+@dataclass(frozen=True)
+class VerdictLine:
+    """A row with its verdict in each pass, and why there is none; `not_called`: the run ended."""
+
+    row: Row
+    unscored: tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -221,30 +232,49 @@ def disagreements_jsonl(lines: Sequence[DisagreementLine]) -> bytes:
     ).encode()
 
 
+def verdicts_csv(lines: Sequence[VerdictLine], *, passes: int) -> bytes:
+    """Every row with all its verdicts as CSV, for tools that count for themselves.
+
+    UTF-8 with a mark, as the disagreements; without the items' text and the replies.
+    """
+    numbers = range(1, passes + 1)
+    header = ["set", "id", "order", "kind", "stratum", "label"]
+    rows = [
+        [
+            *(line.row.item.set, line.row.item.id, line.row.order),
+            *(line.row.item.kind, line.row.item.stratum, line.row.item.label),
+            *line.row.verdicts,
+            *line.unscored,
+        ]
+        for line in lines
+    ]
+    names = [*(f"verdict_{n}" for n in numbers), *(f"unscored_{n}" for n in numbers)]
+    return _csv([[*header, *names], *rows])
+
+
+def _csv(rows: Sequence[Sequence[Any]]) -> bytes:
+    """Rows of cells, None as an empty one; with a mark, so that spreadsheets read it as UTF-8."""
+    stream = io.StringIO()
+    csv.writer(stream).writerows([["" if c is None else c for c in row] for row in rows])
+    return stream.getvalue().encode("utf-8-sig")
+
+
 def disagreements_csv(lines: Sequence[DisagreementLine], *, passes: int) -> bytes:
-    """The same rows as CSV (UTF-8 with a mark, so that spreadsheets read it)."""
+    """The same rows as CSV."""
     fields = list(dict.fromkeys(name for line in lines for name in line.fields))
     header = ["set", "item_id", "order", "kind", "stratum", "label"]
     numbers = range(1, passes + 1)
-    stream = io.StringIO()
-    writer = csv.writer(stream)
-    writer.writerow(
-        [
-            *header,
-            *(f"verdict_{n}" for n in numbers),
-            *(f"unscored_{n}" for n in numbers),
-            *(f"reply_{n}" for n in numbers),
-            *fields,
-        ]
-    )
+    names = [f"{what}_{n}" for what in ("verdict", "unscored", "reply") for n in numbers]
+    rows: list[list[Any]] = [[*header, *names, *fields]]
     for line in lines:
         row = asdict(line.row)
-        cells = [
-            *(row[name] for name in header),
-            *line.row.verdicts,
-            *line.unscored,
-            *line.replies,
-            *(line.fields.get(name) for name in fields),
-        ]
-        writer.writerow(["" if cell is None else cell for cell in cells])
-    return stream.getvalue().encode("utf-8-sig")
+        rows.append(
+            [
+                *(row[name] for name in header),
+                *line.row.verdicts,
+                *line.unscored,
+                *line.replies,
+                *(line.fields.get(name) for name in fields),
+            ]
+        )
+    return _csv(rows)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from prereg_judge.study.metric import Interval, Metric
 
 _WORDS = {
@@ -14,6 +18,7 @@ _WORDS = {
     "no_probabilities": "the calls gave no such probabilities",
     "not_computed": "not given by this study",
 }
+_MOST_PLACES = 15  # a float holds no more
 _METHODS = {"wilson": "Wilson", "wilson, times n": "Wilson × n"}
 
 
@@ -31,7 +36,43 @@ def number(value: float) -> str:
     return {"0.": "<0.0001", "1.": ">0.9999", "-0.": ">-0.0001", "-1.": "<-0.9999"}.get(text, text)
 
 
-def chance(value: float, *, certain: bool = False) -> str:
+def plain(value: float) -> str:
+    """A registered number with all of its digits; never as a power."""
+    return str(np.format_float_positional(float(value), trim="-"))
+
+
+def figures(value: float, least: int = 3, *, beside: float | None = None) -> str:
+    """A finite number to so many significant digits, whole ones always kept; never as a power.
+
+    Parameters
+    ----------
+    value
+        What is shown.
+    least
+        Significant digits, at least 1; trailing zeros after the point are left out.
+    beside
+        A number that it is compared with: it gets the digits that it takes to lie on its own
+        side of that.
+    """
+    if value == 0.0:
+        return "0"
+    places = max(0, least - 1 - math.floor(math.log10(abs(value))))
+    while places < _MOST_PLACES and not _same_side(round(value, places), value, beside):
+        places += 1
+    text = f"{value:.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _same_side(shown: float, value: float, bar: float | None) -> bool:
+    """Whether a rounded number lies where the number itself does; what is as good as on the bar
+    may read as the bar.
+    """
+    if bar is None or math.isclose(value, bar, rel_tol=1e-9):
+        return True
+    return (shown < bar) == (value < bar) and (shown > bar) == (value > bar)
+
+
+def chance(value: float, *, certain: bool = False, beside: float | None = None) -> str:
     """A chance to three decimals; only one that is 0 reads 0.000, only a certain one 1.000.
 
     Parameters
@@ -40,8 +81,14 @@ def chance(value: float, *, certain: bool = False) -> str:
         From 0 to 1. A chance so close to 1 that it is 1 as a float need not be certain.
     certain
         Whether nothing else can happen.
+    beside
+        A chance that it is compared with: it gets the digits that it takes to lie on its own
+        side of that.
     """
-    text = f"{value:.3f}"
+    places = 3
+    while places < _MOST_PLACES and not _same_side(round(value, places), value, beside):
+        places += 1
+    text = f"{value:.{places}f}"
     if text == "1.000" and not certain:
         return ">0.999"
     return "<0.001" if text == "0.000" and value > 0.0 else text

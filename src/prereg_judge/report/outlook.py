@@ -12,14 +12,21 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from prereg_judge.report.numbers import figures
 from prereg_judge.report.terminal import visible
 
 ASSUMPTION = (
-    "Chances are exact binomial: rows independent of each other, each with the same chance. Where "
-    "rows differ in their chances and the mean stays, the count spreads less than this, because "
-    "p(1 - p) summed over the rows is largest where all are alike; rows that go together, such as "
-    "near copies, spread it more."
+    "Chances are exact binomial: {units} independent of each other, each with the same chance. "
+    "Where {units} differ in their chances and the mean stays, the count spreads less than this, "
+    "because p(1 - p) summed over the {units} is largest where all are alike; {units} that go "
+    "together, such as {alike}, spread it more."
 )
+# Filled in for claims on rows, for those on trials without a verdict, and where there are both.
+_WORDS = {
+    ("row",): {"units": "rows", "alike": "near copies"},
+    ("trial",): {"units": "trials", "alike": "those of one row"},
+    ("row", "trial"): {"units": "rows (or trials)", "alike": "near copies"},
+}
 VERDICTS = "Every trial is taken to have a verdict."
 # Under a claim on trials without a verdict the sentence above would contradict it.
 VERDICTS_BESIDE = (
@@ -52,7 +59,8 @@ def expectation_table(rows: list[dict[str, Any]]) -> RenderableType:
         verdicts = (
             {"row": VERDICTS, "trial": ""}[min(units)] if len(units) == 1 else VERDICTS_BESIDE
         )
-        parts.append(Text(f"{ASSUMPTION} {verdicts}".rstrip(), style="dim"))
+        assumed = ASSUMPTION.format(**_WORDS[tuple(sorted(units))])
+        parts.append(Text(f"{assumed} {verdicts}".rstrip(), style="dim"))
     for row in rows:
         texts = row.get("sample_size", {}).get("texts", [])
         parts += [Text(visible(f"Sample size: {text}")) for text in texts]
@@ -73,5 +81,5 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         chance = chance.replace(", ", "\n")
     interval = row["interval_text"].replace(" at ", "\nat ")
     if row["width"] is not None:
-        interval += f"\n{row['width']:.3g} wide"
+        interval += f"\n{figures(row['width'])} wide"
     return ident, row["registered"], n, row["expected_text"], chance, interval

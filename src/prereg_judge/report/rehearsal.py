@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from prereg_judge.report.numbers import number
+from prereg_judge.report.numbers import number, of_things
 from prereg_judge.report.terminal import outcome_text, visible
 from prereg_judge.stats.location import mean_interval
 from prereg_judge.stats.proportions import wilson_interval
@@ -33,7 +33,10 @@ _WORDS: Mapping[ClaimKind, tuple[str, ...]] = {
     "decision": ("taken", "not taken"),
 }
 _VERDICTS = ("PASS", "FAIL", "REFUTED", "STOPPED", "INCONCLUSIVE")
+NoInterval = Literal["no value", "one value", "all alike"]
 QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
+QUANTILE_METHOD: Literal["inverted_cdf"] = "inverted_cdf"
+MEAN_METHOD = "t, clipped to the range of the metric"
 _REASONS_SHOWN = 3
 
 
@@ -59,12 +62,15 @@ class Scenario:
         Sentences for the reader: what is not simulated, what the assumptions come to.
     plays
         At least one, in order; all of the same claims.
+    within
+        The least and the largest value of a registered metric; one that is not in it has no bounds.
     """
 
     stated: Mapping[str, str]
     unstated: tuple[str, ...]
     notes: tuple[str, ...]
     plays: tuple[Play, ...]
+    within: Mapping[MetricRef, tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,11 @@ class ClaimShares:
         """The outcome, where every play had the same."""
         return next((s.word for s in self.shares if s.k == s.n), None)
 
+    def share(self, word: str) -> Share:
+        """How often a word came; one that is not listed never did."""
+        never = Share.of(word, 0, self.shares[0].n)
+        return next((s for s in self.shares if s.word == word), never)
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -127,8 +138,7 @@ class Spread:
     undefined
         How often it was undefined for each reason.
     within
-        The least and the largest value that the metric can have; the latter infinite for what
-        has no such bound, as durations.
+        The least and the largest value that the metric can have, infinite where there is none.
     """
 
     ref: MetricRef
@@ -146,22 +156,29 @@ class Spread:
     def interval(self) -> tuple[float, float] | None:
         """Student's t interval of the mean at `LEVEL`, clipped to what the mean can be.
 
-        None for values that are all alike. Clipping takes away no value that could be true, so
-        the coverage stays.
+        None where `no_interval` says why. Clipping takes away no value that could be true, so
+        the coverage stays. The mean that was seen always lies inside.
         """
         found = mean_interval(self.values, level=LEVEL) if self.values else None
-        return (
-            None
-            if found is None
-            else (max(self.within[0], found[0]), min(self.within[1], found[1]))
-        )
+        if found is None or self.mean is None:
+            return None
+        low, high = min(self.within[0], self.mean), max(self.within[1], self.mean)
+        return max(low, found[0]), min(high, found[1])
+
+    @property
+    def no_interval(self) -> NoInterval | None:
+        """Why the mean has no interval; None where it has one."""
+        if self.interval is not None:
+            return None
+        few: tuple[NoInterval, ...] = ("no value", "one value")
+        return few[len(self.values)] if len(self.values) < len(few) else "all alike"
 
     @property
     def quantiles(self) -> tuple[float, ...]:
         """At `QUANTILES`, each one a value that was seen; empty where there was none."""
         if not self.values:
             return ()
-        found = np.quantile(self.values, QUANTILES, method="inverted_cdf")
+        found = np.quantile(self.values, QUANTILES, method=QUANTILE_METHOD)
         return tuple(float(q) for q in found)
 
 
@@ -188,29 +205,18 @@ def spreads(scenario: Scenario) -> tuple[Spread, ...]:
     for ref in scenario.plays[0].claimed:
         metrics = [play.claimed[ref] for play in scenario.plays]
         values = tuple(m.value for m in metrics if m.value is not None)
+        within = scenario.within.get(ref, (-math.inf, math.inf))
         lacking = Counter(str(m.undefined) for m in metrics if m.undefined is not None)
-        found.append(Spread(ref, values, len(metrics), dict(lacking), _range(metrics)))
+        found.append(Spread(ref, values, len(metrics), dict(lacking), within))
     return tuple(found)
-
-
-def _range(metrics: Sequence[Metric]) -> tuple[float, float]:
-    """What a metric can be: a share is at most 1, a count at most its n, and nothing negative but
-    a limit of a t interval.
-    """
-    if metrics[0].unit == "seconds" and metrics[0].ref != metrics[0].ref.base:
-        return -math.inf, math.inf
-    if metrics[0].unit in ("share", "probability"):
-        return 0.0, 1.0
-    most = [m.n for m in metrics if m.value is not None and m.k is not None and m.n is not None]
-    whole = len(most) == sum(m.value is not None for m in metrics)
-    return 0.0, float(max(most, default=0)) if whole else math.inf
 
 
 def warnings(scenario: Scenario) -> list[str]:
     """What the registrant should look at before locking, as sentences."""
     n = len(scenario.plays)
+    every = f"all {n} plays" if n > 1 else "the only play"
     said = [
-        f"{shares.claim.kind} {shares.claim.id} came out {shares.always!r} in all {n} plays: it "
+        f"{shares.claim.kind} {shares.claim.id} came out {shares.always!r} in {every}: it "
         "cannot tell these assumptions from others under which it always does."
         for shares in claim_shares(scenario)
         if shares.always is not None
@@ -223,10 +229,10 @@ def warnings(scenario: Scenario) -> list[str]:
         most = [f"{reason} ({k})" for reason, k in reasons.most_common(_REASONS_SHOWN)]
         left = len(reasons) - len(most)
         more = f"; and {left} more" if left > 0 else ""
-        said.append(f"{word} in {len(ended)} of {n} plays: {'; '.join(most)}{more}.")
+        said.append(f"{word} in {len(ended)} of {of_things(n, 'play')}: {'; '.join(most)}{more}.")
     for spread in spreads(scenario):
         for reason, k in spread.undefined.items():
-            said.append(f"{spread.ref} was undefined in {k} of {n} plays: {reason}.")
+            said.append(f"{spread.ref} was undefined in {k} of {of_things(n, 'play')}: {reason}.")
     return said
 
 
@@ -234,12 +240,9 @@ def not_told_apart(first: Scenario, second: Scenario) -> list[str]:
     """Claims whose outcomes are about as frequent under both scenarios, as sentences."""
     said = []
     for one, other in zip(claim_shares(first), claim_shares(second), strict=True):
-        left = {s.word: s for s in one.shares}
-        right = {s.word: s for s in other.shares}
-        words = left.keys() & right.keys()
-        if left.keys() == right.keys() and all(
-            left[w].low <= right[w].high and right[w].low <= left[w].high for w in words
-        ):
+        words = dict.fromkeys(s.word for each in (one, other) for s in each.shares)
+        pairs = [(one.share(word), other.share(word)) for word in words]
+        if all(a.low <= b.high and b.low <= a.high for a, b in pairs):
             said.append(
                 f"{one.claim.kind} {one.claim.id} does not tell the two apart here: the intervals "
                 "of each outcome overlap."
@@ -288,7 +291,9 @@ def _scenario_json(scenario: Scenario) -> dict[str, Any]:
                 "undefined": dict(s.undefined),
                 "mean": s.mean,
                 "mean_interval": None if s.interval is None else list(s.interval),
-                "mean_method": "t, clipped to the range of the metric",
+                "mean_method": None if s.interval is None else MEAN_METHOD,
+                "no_mean_interval": s.no_interval,
+                "quantile_method": QUANTILE_METHOD,
                 "quantiles": {f"{q:g}": v for q, v in zip(QUANTILES, s.quantiles, strict=False)},
             }
             for s in spreads(scenario)
@@ -310,7 +315,8 @@ def _share_json(share: Share) -> dict[str, Any]:
 def render(rehearsal: Rehearsal) -> RenderableType:
     """The whole rehearsal for a terminal."""
     one = len(rehearsal.scenarios) == 1
-    title = f"{rehearsal.id}: {rehearsal.times} rehearsals of {rehearsal.trials} trials"
+    title = f"{rehearsal.id}: {of_things(rehearsal.times, 'rehearsal')} of "
+    title += of_things(rehearsal.trials, "trial")
     title += "" if one else ", twice"
     parts: list[RenderableType] = [
         Text(visible(f"{title} (simulated, seed {rehearsal.seed})"), style="bold")
@@ -342,12 +348,10 @@ def _claims(scenarios: Sequence[Scenario]) -> Table:
         words = dict.fromkeys(s.word for each in together for s in each.shares)
         for place, word in enumerate(words):
             heading = (f"{claim.kind}\n{escape(claim.id)}", escape(claim.registered))
-            shares = (next((s for s in each.shares if s.word == word), None) for each in together)
-            n = together[0].shares[0].n
             table.add_row(
                 *(heading if place == 0 else ("", "")),
                 outcome_text(word),
-                *(str(s or Share.of(word, 0, n)) for s in shares),
+                *(str(each.share(word)) for each in together),
                 end_section=place == len(words) - 1,
             )
     return table
@@ -367,7 +371,7 @@ def _metrics(scenarios: Sequence[Scenario]) -> Table:
     table = Table(title="Registered metrics over the rehearsals", title_justify="left")
     table.add_column("metric", overflow="fold")
     table.add_column(f"mean, {LEVEL:.0%} t, clipped")
-    table.add_column(f"quantiles {', '.join(f'{q:g}' for q in QUANTILES)}")
+    table.add_column(f"quantiles {', '.join(f'{q:g}' for q in QUANTILES)}, inverted cdf")
     table.add_column("defined in")
     for name, scenario in zip("AB", scenarios, strict=False):
         for spread in spreads(scenario):
@@ -376,6 +380,8 @@ def _metrics(scenarios: Sequence[Scenario]) -> Table:
             if spread.interval is not None:
                 low, high = spread.interval
                 mean += f" [{number(low)}, {number(high)}]"
+            elif spread.mean is not None:
+                mean += f" ({spread.no_interval})"
             quantiles = ", ".join(map(number, spread.quantiles)) or "-"
             defined = f"{len(spread.values)} of {spread.n}"
             table.add_row(escape(f"{spread.ref}{beside}"), mean, quantiles, defined)

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from prereg_judge.report.files import PostHocLine, Result, RunLine
@@ -52,11 +52,11 @@ def claims_table(
     outcomes: Sequence[ClaimOutcome], *, primary: str | None = None, title: str = "Claims"
 ) -> Table:
     """Claim by claim: what was registered, what was observed, the outcome; the primary marked."""
-    table = Table(title=title, title_justify="left", title_style="bold", expand=False)
-    table.add_column("claim")
+    table = Table(title=title, title_justify="left", title_style="bold", show_lines=True)
+    table.add_column("claim", overflow="fold")
     table.add_column("registered", ratio=2, overflow="fold")
     table.add_column("observed", ratio=2, overflow="fold")
-    table.add_column("outcome")
+    table.add_column("outcome", overflow="fold")
     for outcome in outcomes:
         seen = "\n".join(observed(m) for m in outcome.metrics)
         if outcome.note and not (outcome.outcome == "undefined" and outcome.metrics):
@@ -85,9 +85,9 @@ def transition_table(shown: TransitionTable, *, arms: Sequence[str] = ()) -> Ren
     """First-pass verdicts (rows) against those of a later pass (columns); with `arms`, of arms."""
     names = ["(no verdict)" if v is None else v for v in shown.verdicts]
     table = Table()
-    table.add_column(f"n = {shown.n}")
+    table.add_column(f"n = {shown.n}", overflow="fold")
     for name in names:
-        table.add_column(escape(name), justify="right")
+        table.add_column(escape(name), justify="right", overflow="fold")
     for name, row in zip(names, shown.counts, strict=True):
         table.add_row(escape(name), *map(str, row))
     word = "arm" if arms else "pass"
@@ -102,8 +102,8 @@ def curve_table(curve: AgreementCurve) -> RenderableType:
     """Expected agreement by temperature, the registered one marked; what it cannot show below."""
     table = Table()
     for _ in range(_ABREAST):
-        table.add_column("temperature", justify="right")
-        table.add_column("expected share and range")
+        table.add_column("temperature", justify="right", overflow="fold")
+        table.add_column("expected share and range", overflow="fold")
     cells = [
         (
             f"{p.temperature:g}" + (" *" if p.registered else ""),
@@ -141,9 +141,14 @@ def history(run: int, runs: Sequence[RunLine]) -> str:
     return "; ".join([text, *others])
 
 
+def verdict_line(verdict: Verdict, run: int, runs: Sequence[RunLine]) -> Text:
+    """The word, and which run it is of."""
+    return Text("Verdict: ") + outcome_text(verdict.word) + Text(f"  ({history(run, runs)})")
+
+
 def verdict_text(verdict: Verdict, run: int, runs: Sequence[RunLine]) -> Text:
-    """The last line: the word, which run, and why."""
-    text = Text("Verdict: ") + outcome_text(verdict.word) + Text(f"  ({history(run, runs)})")
+    """What ends a summary: the word, which run, and why."""
+    text = verdict_line(verdict, run, runs)
     for reason in verdict.reasons:
         text += Text("\n  because " + one_line(reason))
     return text
@@ -198,13 +203,14 @@ def _is_standard(metric: Metric, shares: set[tuple[str, tuple[tuple[str, str], .
 
 
 def render(result: Result, *, everything: bool = False) -> RenderableType:
-    """The whole summary."""
-    heading = Table.grid(padding=(0, 2))
+    """The whole summary; the verdict stands above the numbers too, its reasons at the end only."""
+    heading = Table.grid("name", Column(overflow="fold"), padding=(0, 2))
     for name, value in result.facts.items():
         heading.add_row(Text(name, style="dim"), escape(value))
     metrics = result.summary if everything else standard_metrics(result)
     parts: list[RenderableType] = [
         Text(visible(result.title), style="bold"),
+        verdict_line(result.verdict, result.run, result.runs),
         Padding(heading, (0, 0, 1, 0)),
         metrics_table(metrics),
         *(transition_table(t, arms=result.arms) for t in result.tables),

@@ -31,7 +31,8 @@ MOST_ROWS = 2_000_000
 MOST_FOR_WIDTH = 10**12
 _BLOCK = 2048
 _ONE_BY_ONE = 16
-# Least constant that is proved for the theorem of Berry and Esseen: Shevtsova (2011).
+# A proved constant of the theorem of Berry and Esseen: Shevtsova (2011). Smaller ones are proved,
+# too; any of them is safe here.
 _BERRY_ESSEEN = 0.4748
 
 Ints = NDArray[np.int64]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from prereg_judge.choices import Node
 from prereg_judge.shaping import Decoding
-from prereg_judge.words import Missing, Order, SetRole, Unscored
+from prereg_judge.words import DecodingMode, Missing, Order, SetRole, Unscored
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,18 @@ class StudyInput:
     passes: int
     orders: tuple[Order, ...]
     missing: Missing
-    decoding: str
+    decoding: DecodingMode
     earlier: Mapping[str, EarlierRun]
     choices: Mapping[TrialKey, Choice] = field(default_factory=dict)
     masses: Mapping[TrialKey, float] = field(default_factory=dict)
     shaping: Decoding | None = None
     arms: tuple[str, ...] = ()
     batches_lost: int = 0
+
+    @property
+    def drawing(self) -> Decoding:
+        """How tokens were drawn: as registered; the mode alone where nothing else is known."""
+        return self.shaping or Decoding(self.decoding)
 
 
 def agreeing(data: StudyInput) -> StudyInput:

@@ -212,7 +212,7 @@ def curves(data: StudyInput) -> tuple[AgreementCurve, ...]:
     return ()
 
 
-def protocol_words(*, decoding: str, passes: int) -> list[str]:
+def protocol_words(*, decoding: Decoding, passes: int) -> list[str]:
     """What a protocol cannot show, as sentences; known before the run and said after it too."""
     del passes  # two, one for each arm
     how = {
@@ -222,7 +222,7 @@ def protocol_words(*, decoding: str, passes: int) -> list[str]:
         "also differ by that.",
         "greedy": "Both arms take the most likely token (greedy decoding), so a difference comes "
         "of the settings.",
-    }.get(decoding)
+    }.get(decoding.mode)
     return [
         *([how] if how is not None else []),
         "Agreement of two arms is not self-agreement: it does not show that the judge would "
@@ -247,5 +247,5 @@ def plain_words(data: StudyInput) -> list[str]:
     said = []
     if len(data.arms) == 2:
         said.append(f"Pass 1 is arm 1 ({data.arms[0]}); pass 2 is arm 2 ({data.arms[1]}).")
-    said += protocol_words(decoding=data.decoding, passes=data.passes)
+    said += protocol_words(decoding=data.drawing, passes=data.passes)
     return [*said, *common_words(data)]

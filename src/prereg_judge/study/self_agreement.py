@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from prereg_judge.shaping import Decoding
 from prereg_judge.stats.heterogeneous import central_range
 from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.study.calls import call_refs
@@ -49,6 +50,10 @@ __all__ = [
 ]
 
 STUDY = "self-agreement"
+
+# Below it a token that is half as likely as another is drawn less than once in a thousand times:
+# 2 ** (-1 / 0.1) = 1 / 1024.
+COLD = 0.1
 
 SPECS = (
     *(s for s in ROW_SPECS if not s.name.startswith("{set}.fidelity.")),
@@ -172,14 +177,21 @@ def _set_refs(data: StudyInput, role: SetRole, rows: Sequence[Row]) -> Iterator[
                     )
 
 
-def protocol_words(*, decoding: str, passes: int) -> list[str]:
+def protocol_words(*, decoding: Decoding, passes: int) -> list[str]:
     """What a protocol cannot show, as sentences; known before the run and said after it too."""
     why = {
         "seeded": "Every attempt is drawn with the registered seed",
         "greedy": "Every attempt takes the most likely token (greedy decoding)",
-    }.get(decoding)
+    }.get(decoding.mode)
     if passes < 2:
         return ["There is one pass, so whether the answers repeat is not observed."]
+    if why is None and decoding.top_k == 1:
+        why = "Every attempt takes the most likely token (`top_k: 1` leaves no other)"
+    if why is None and decoding.temperature < COLD:
+        return [
+            f"At temperature {decoding.temperature:g} almost every draw is the most likely token, "
+            "so a second pass can hardly find errors here, because it repeats them."
+        ]
     if why is None:
         return []
     return [
@@ -203,7 +215,7 @@ def plain_words(data: StudyInput) -> list[str]:
     list of str
         Empty when there is nothing to warn of.
     """
-    said = protocol_words(decoding=data.decoding, passes=data.passes)
+    said = protocol_words(decoding=data.drawing, passes=data.passes)
     expected = (_expected_words(data, role) for role in SET_ROLES)
     return [*said, *(text for text in expected if text is not None), *common_words(data)]
 

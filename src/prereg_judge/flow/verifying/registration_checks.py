@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
@@ -53,7 +54,7 @@ def check_registration(
         except PreregError as exc:
             if exc.exit_code == 5:
                 findings.raised(ident, exc)
-            else:
+            elif os.path.lexists(workspace.registration(ident)):
                 findings.not_proved(ident, "it is a draft: nothing of it is locked")
         return {}
     standing = {}

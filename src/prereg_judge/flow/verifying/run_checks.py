@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prereg_judge.canon import canonical_json, sha256_bytes, sha256_value
+from prereg_judge.chain import GENESIS, iter_chain
 from prereg_judge.errors import IntegrityError, PreregError, Problem
 from prereg_judge.flow.evidence import (
     Fault,
@@ -21,7 +22,7 @@ from prereg_judge.flow.locked import Locked
 from prereg_judge.flow.results import derived_files, result_of, score_bytes
 from prereg_judge.flow.scoring import Scored, score_record
 from prereg_judge.flow.verifying.findings import Findings
-from prereg_judge.ledger.events import Event, RunEntry, Scoring, run_entries, scorings
+from prereg_judge.ledger.events import Event, RunEntry, Scoring, run_entries, scorings, versions
 from prereg_judge.record.run import (
     PromptLine,
     Record,
@@ -32,6 +33,7 @@ from prereg_judge.record.run import (
 )
 from prereg_judge.registration.lock import tool_source_sha256
 from prereg_judge.report.files import Result, result_sha256
+from prereg_judge.wording import listed
 from prereg_judge.workspace import Workspace
 
 _RESTORE = "restore it from git or a copy"
@@ -73,7 +75,7 @@ def check_runs(
             continue
         result = result_of(workspace, scored)
         _check_score(workspace, scored, result, about[entry.number], findings)
-    if not entries:
+    if versions(events) and not entries:
         findings.not_proved(ident, "there is no run yet")
 
 
@@ -124,11 +126,13 @@ def _check_unfinished(
     if entry.head is not None:
         what = f"it was given up{why}, with {n} attempts, which are all there"
         findings.proved(about, what, "the hash of its last line in the ledger")
+        _check_resumes(locked, entry, record, about, findings)
         return
     how = "given up" if entry.state == "aborted" else "unfinished"
     what = f"it is {how}{why}, with {n} attempts: what the ledger has not seen of them could be "
     what += "changed or cut"
     findings.not_proved(about, what, "resume it, or give it up: the ledger then holds its end")
+    _check_resumes(locked, entry, record, about, findings)
 
 
 def _unfinished_record(workspace: Workspace, locked: Locked, entry: RunEntry) -> Record:
@@ -214,7 +218,39 @@ def _check_finished(
     findings.proved(about, what, by)
     findings.proved(about, "every verdict follows from its recorded reply", "read again")
     findings.violated(about, *_prompt_problems(workspace, locked, record.folder))
+    _check_resumes(locked, entry, record, about, findings)
     return record
+
+
+def _check_resumes(
+    locked: Locked, entry: RunEntry, record: Record, about: str, findings: Findings
+) -> None:
+    """Say of resumes what the ledger cannot know: how far the record had come before each.
+
+    It knows the line that was the last when the run went on. Whoever killed the run could have cut
+    attempts behind that line, and had them made again. Where none was made after a resume, there
+    is nothing to say of it.
+    """
+    heads, counts, n = noted_heads(locked, entry), {GENESIS: 0}, 0
+    if not heads:
+        return
+    for link in iter_chain(record.folder / "attempts.jsonl"):
+        if isinstance(link, bytes):
+            break
+        n += link[0].get("event") == "attempt"
+        counts[link[1]] = n
+    drawn = [head for head in heads if counts[head] < n]
+    if not drawn:
+        return
+    at = listed([str(counts[head]) for head in drawn], most=10)
+    what = f"that no attempt was cut and made anew: it was resumed at {at} of {n} attempts, and "
+    what += "nobody knows how many there had been just before"
+    again = len(drawn) - len(set(drawn))
+    if again:
+        times = "once" if again == 1 else f"{again} times"
+        what += f"; {times} at the very place at which it had been resumed before: of what was "
+        what += "recorded between nothing is left, as after a kill at once"
+    findings.not_proved(about, what, "a run that is never killed has no such gap")
 
 
 def _check_score(

@@ -59,8 +59,7 @@ def verify_workspace(
         standing = check_registration(
             workspace, ident, events, findings, render=asked.render, progress=progress
         )
-        if versions(events):
-            check_runs(workspace, ident, events, standing, findings)
+        check_runs(workspace, ident, events, standing, findings)
     copies = copies_among(asked.clones)
     check_copies(chain, copies, findings)
     clones = [c for c in asked.clones if str(c) not in copies]
@@ -85,12 +84,17 @@ def parse_required(text: str) -> WitnessName:
     for witness in WITNESSES:
         if key == "witness" and name == witness:
             return witness
-    remedy = f"write witness=NAME, one of {', '.join(WITNESSES)}"
+    remedy = f"write one of {', '.join(WITNESSES)}"
     raise UsageError(Problem("this cannot be required", "--require", found=text, remedy=remedy))
 
 
 def _known_ids(workspace: Workspace, events: Sequence[Event]) -> list[str]:
-    return sorted({*workspace.ids(), *(str(e["id"]) for e in events if e["event"] == "registered")})
+    """Ids with a file, a lock, a tombstone or a run here, and those that the ledger knows.
+
+    A lock or a run alone is what is left where the ledger was cut and the text deleted.
+    """
+    told = (str(e["id"]) for e in events if e["event"] == "registered")
+    return sorted({*workspace.ids(), *workspace.left_ids(), *told})
 
 
 def _required(
