@@ -23,6 +23,7 @@ for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
 
 
+@pytest.hookimpl(tryfirst=True)  # the groups are read off by a hook of the same name
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
     """With two workers: what loads the model one after the other in one, the rest file by file.
 
@@ -30,4 +31,4 @@ def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
     """
     for item in items:
         loads = item.get_closest_marker("model") is not None
-        item.add_marker(pytest.mark.xdist_group("model" if loads else str(item.path)))
+        item.add_marker(pytest.mark.xdist_group("model" if loads else item.path.name))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from support import locked, make_workspace, prereg, run_scripted, verdict_reply
 
@@ -15,3 +18,11 @@ def test_a_scripted_run_is_scored_by_the_command(tmp_path: Path) -> None:
     done = prereg("score", "smoke", "--json", root=root)
     assert (done.code, done.json["verdict"]) == (1, "FAIL")
     assert done.json["claims"][0]["outcome"] == "missed high"
+
+
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="not one of several workers")
+def test_the_tests_of_a_file_stay_together(request: pytest.FixtureRequest) -> None:
+    """With several workers a group is really one: else every worker makes every fixture anew, and
+    two models are loaded at once.
+    """
+    assert request.node.nodeid.endswith("@test_smoke.py")

@@ -51,6 +51,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.bodies.append(body)
             self.server.in_flight += 1
             self.server.most_in_flight = max(self.server.most_in_flight, self.server.in_flight)
+            self.server.counting.notify_all()
         try:
             self.server.script(number)(self, body)
         except OSError:
@@ -121,6 +122,11 @@ class Scripted(ThreadingHTTPServer):
     def url(self) -> str:
         """Its base URL."""
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def wait_for(self, requests: int) -> None:
+        """Wait until so many completions have been asked for."""
+        with self.counting:
+            assert self.counting.wait_for(lambda: len(self.bodies) >= requests, timeout=20)
 
 
 @contextmanager

@@ -249,6 +249,7 @@ def test_closing_early_hangs_up_and_leaves_no_thread() -> None:
         stream = made.stream(iter(calls(9)))
         next(stream)
         assert threads()
+        server.wait_for(3)  # one answered and two that stall
         made.close()
         assert not threads()
         assert list(stream) == []
