@@ -25,10 +25,6 @@ for name in ("COLUMNS", "LINES"):
 
 @pytest.hookimpl(tryfirst=True)  # the groups are read off by a hook of the same name
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """With two workers: what loads the model one after the other in one, the rest file by file.
-
-    Two models at once would take each other's cores, and a file's fixtures are made once.
-    """
+    """With two workers a file's tests stay in one, so that its fixtures are made once."""
     for item in items:
-        loads = item.get_closest_marker("model") is not None
-        item.add_marker(pytest.mark.xdist_group("model" if loads else item.path.name))
+        item.add_marker(pytest.mark.xdist_group(item.path.name))

@@ -22,7 +22,5 @@ def test_a_scripted_run_is_scored_by_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="not one of several workers")
 def test_the_tests_of_a_file_stay_together(request: pytest.FixtureRequest) -> None:
-    """With several workers a group is really one: else every worker makes every fixture anew, and
-    two models are loaded at once.
-    """
+    """With several workers a group is really one; else every worker makes every fixture anew."""
     assert request.node.nodeid.endswith("@test_smoke.py")

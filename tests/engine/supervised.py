@@ -108,3 +108,18 @@ def wait_for(condition: Callable[[], bool]) -> None:
             return
         time.sleep(0.1)
     raise AssertionError("waited in vain")
+
+
+def children() -> list[psutil.Process]:
+    """The processes that this one has started and not yet ended or waited for.
+
+    Python's own tracker of what processes share stays once another test has needed it.
+    """
+    return [c for c in psutil.Process().children() if not _is_tracker(c)]
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    try:
+        return any("multiprocessing.resource_tracker" in part for part in process.cmdline())
+    except psutil.ZombieProcess:
+        return False

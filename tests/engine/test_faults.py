@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from engine.small_model import PATH, YES_NO, damaged, spec
@@ -19,6 +18,7 @@ from engine.supervised import (
     ask_all,
     backend,
     call,
+    children,
     failed,
     gone,
     worker,
@@ -197,7 +197,7 @@ def test_a_fault_while_loading_is_tried_again_and_told(
     ):
         ask(one, call())
     assert _Faulty.tries == 3
-    assert not psutil.Process().children()
+    assert not children()
 
 
 # --- Throwaway processes ------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_a_grammar_that_kills_its_compiler(
         assert inspector.facts().n_vocab
         with pytest.raises(EngineError, match=sent.name):
             inspector.compile(YES_NO)
-    assert not psutil.Process().children()
+    assert not children()
 
 
 def test_locking_survives_a_grammar_that_kills_its_compiler(

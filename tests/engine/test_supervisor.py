@@ -22,6 +22,7 @@ from engine.supervised import (
     ask,
     backend,
     call,
+    children,
     client,
     failed,
     gone,
@@ -189,7 +190,7 @@ def test_a_model_that_never_loads_is_an_error(
     assert problem.file == str(PATH)
     assert str(tmp_path / "worker.log") in str(problem.remedy)
     assert _Doomed.left == 96
-    assert not psutil.Process().children()
+    assert not children()
 
 
 @pytest.mark.model
@@ -200,7 +201,7 @@ def test_a_schema_that_is_refused_is_an_error_at_once(tmp_path: Path) -> None:
         pytest.raises(EngineError, match="grammar"),
     ):
         ask(one, call())
-    assert not psutil.Process().children()
+    assert not children()
 
 
 @pytest.mark.model
@@ -325,7 +326,7 @@ def test_closing_twice_is_harmless(tmp_path: Path) -> None:
         kept.kill()
         with pytest.raises(RuntimeError, match="closed"):
             ask(one, call())
-    assert not psutil.Process().children()
+    assert not children()
 
 
 @pytest.mark.model
@@ -336,17 +337,17 @@ def test_ten_lost_workers_leave_nothing_behind(tmp_path: Path) -> None:
         answered(ask(one, call()))
         os.kill(worker(one), signal.SIGKILL)
         one.start_pass()
-        n_files, children = me.num_fds(), me.children()
+        n_files, before = me.num_fds(), children()
         for n in range(10):
             answered(ask(one, call()))
-            assert len(me.children()) == len(children) + 1
+            assert len(children()) == len(before) + 1
             os.kill(worker(one), signal.SIGKILL)
             if n % 2:
                 client(one).process.wait()
                 answered(ask(one, call("table")))
                 os.kill(worker(one), signal.SIGKILL)
             one.start_pass()
-            assert me.children() == children
+            assert children() == before
             assert me.num_fds() == n_files
 
 
