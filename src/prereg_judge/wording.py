@@ -29,7 +29,7 @@ _HIDDEN = re.compile(
     "\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff]"
 )
 # Not seen either, but needed to write Persian, Hindi, Hebrew, Mongolian, or an emoji.
-_JOINING = re.compile("[\u061c\u180b-\u180d\u200c-\u200f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_JOINING = re.compile("[\u061c\u180b-\u180d\u180f\u200c-\u200f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
 def capped(problems: Sequence[Problem], *, most: int = MOST_SHOWN) -> list[Problem]:
@@ -96,6 +96,13 @@ def visible(text: str) -> str:
     for pattern in (_CONTROLS, _HIDDEN, _JOINING):
         text = pattern.sub(lambda match: _escape(match.group()), text)
     return text
+
+
+def without_hidden(text: str) -> str:
+    """The text without the characters that show nothing, among them the blank of Braille."""
+    for pattern in (_HIDDEN, _JOINING):
+        text = pattern.sub("", text)
+    return "".join(c for c in text if unicodedata.category(c) != "Cf" and c != "\u2800")
 
 
 def _escape(character: str) -> str:

@@ -20,6 +20,21 @@ from support import locked, make_workspace, new, prereg, run_scripted, verdict_r
 NO = verdict_reply("NO")
 
 
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    """A workspace that is a repository without commits, whatever git's own settings are here."""
+    isolate(monkeypatch, tmp_path)
+    return Repo.new(make_workspace(tmp_path / "w"))
+
+
+@pytest.fixture
+def ran(repo: Repo) -> Repo:
+    """The same with a registration x that is locked, which committed it, and that has a run."""
+    locked(repo.top, "x")
+    run_scripted(repo.top, "x", lambda *_: NO)
+    return repo
+
+
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
     """A good authority on loopback."""
@@ -27,13 +42,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
         yield running
 
 
-def test_lock_commits_its_own_files_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_commits_its_own_files_and_nothing_else(repo: Repo) -> None:
     """What the user has staged stays staged and uncommitted; the four files are committed."""
-    isolate(monkeypatch, tmp_path)
-    root = make_workspace(tmp_path / "w")
-    repo = Repo.new(root)
+    root = repo.top
     repo.write("notes.txt", b"mine\n")
     repo.git("add", "notes.txt")
     done = new(root, "x", "--lock")
@@ -50,13 +61,9 @@ def test_lock_commits_its_own_files_and_nothing_else(
     assert clock, "git proves an order, and no time"
 
 
-def test_a_lock_that_is_not_committed_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_not_committed_says_so(repo: Repo) -> None:
     """With --no-commit nothing is committed, and `verify` cannot prove the order."""
-    isolate(monkeypatch, tmp_path)
-    root = make_workspace(tmp_path / "w")
-    repo = Repo.new(root)
+    root = repo.top
     assert new(root, "x").code == 0
     assert prereg("lock", "x", "--no-commit", root=root).code == 0
     assert repo.git("rev-list", "--all").split() == []
@@ -196,11 +203,9 @@ def test_stamping_needs_a_name_and_a_ledger(tmp_path: Path) -> None:
     assert "nothing is locked yet, so there is no ledger to stamp" in empty.err
 
 
-def test_an_empty_ledger_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_ledger_is_not_committed(repo: Repo) -> None:
     """`stamp --git` before any lock makes no empty commit: it says what comes first."""
-    isolate(monkeypatch, tmp_path)
-    root = make_workspace(tmp_path / "w")
-    repo = Repo.new(root)
+    root = repo.top
     done = prereg("stamp", "--git", root=root)
     assert done.code == 2
     assert "nothing is locked yet, so there is no ledger to commit. First: `prereg lock ID`" in (
@@ -209,15 +214,11 @@ def test_an_empty_ledger_is_not_committed(tmp_path: Path, monkeypatch: pytest.Mo
     assert repo.git("rev-list", "--all").split() == []
 
 
-def test_what_a_clone_would_lack_is_said_and_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_clone_would_lack_is_said_and_enough(repo: Repo, tmp_path: Path) -> None:
     """`lock` and `stamp --git` name judge, items and runs that git does not hold; with them
     committed nothing is named any more and a clone verifies, which it does not before.
     """
-    isolate(monkeypatch, tmp_path)
-    root = make_workspace(tmp_path / "w")
-    repo = Repo.new(root)
+    root = repo.top
     assert new(root, "x").code == 0
     lock = prereg("lock", "x", root=root)
     inputs = "judge/yes-no.yaml, sentinels/small.jsonl"
@@ -240,15 +241,9 @@ def test_what_a_clone_would_lack_is_said_and_enough(
     assert done.code == 0, done.out
 
 
-def test_a_clone_lacks_earlier_runs_as_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clone_lacks_earlier_runs_as_well(ran: Repo) -> None:
     """A lock that is compared with another registration's run names that run's folder too."""
-    isolate(monkeypatch, tmp_path)
-    root = make_workspace(tmp_path / "w")
-    Repo.new(root)
-    locked(root, "x")
-    run_scripted(root, "x", lambda *_: NO)
+    root = ran.top
     predict = "sentinel.flips_from.count[from_run=x/1,from_pass=1,verdict=NO] >= 1"
     assert new(root, "y", predict=predict, band=None).code == 0
     done = prereg("lock", "y", root=root)
@@ -271,15 +266,9 @@ def test_verify_wants_to_know_what(tmp_path: Path) -> None:
     assert prereg("verify", "gone.prereg.zip", root=root).code == 2
 
 
-def test_amendments_and_withdrawals_are_committed_and_verified(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_amendments_and_withdrawals_are_committed_and_verified(ran: Repo) -> None:
     """Each version is a commit of its own; a withdrawal is proved by its tombstone."""
-    isolate(monkeypatch, tmp_path)
-    root = make_workspace(tmp_path / "w")
-    repo = Repo.new(root)
-    locked(root, "x")
-    run_scripted(root, "x", lambda *_: NO)
+    repo, root = ran, ran.top
     assert prereg("amend", "x", "--reason", "wider", root=root).code == 0
     second = root / "registrations/x.v2.yaml"
     text = second.read_text(encoding="utf-8").replace("between: [1, 3]", "between: [1, 2]")
@@ -296,15 +285,9 @@ def test_amendments_and_withdrawals_are_committed_and_verified(
     assert "it was withdrawn at" in said
 
 
-def test_lines_that_no_commit_holds_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_that_no_commit_holds_are_named(ran: Repo) -> None:
     """Runs and scores after the last commit could be cut; `stamp --git` commits the ledger."""
-    isolate(monkeypatch, tmp_path)
-    root = make_workspace(tmp_path / "w")
-    repo = Repo.new(root)
-    locked(root, "x")
-    run_scripted(root, "x", lambda *_: NO)
+    repo, root = ran, ran.top
     prereg("score", "x", root=root)
     done = prereg("verify", "x", root=root)
     assert done.code == 0
@@ -314,13 +297,9 @@ def test_lines_that_no_commit_holds_are_named(
     assert "stay: no commit" not in prereg("verify", "x", root=root).out
 
 
-def test_verifying_runs_no_command_of_a_repository_s_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verifying_runs_no_command_of_a_repository_s_settings(repo: Repo, tmp_path: Path) -> None:
     """A folder of somebody else's making may name commands to fetch objects with: none is run."""
-    isolate(monkeypatch, tmp_path)
-    root = make_workspace(tmp_path / "w")
-    repo = Repo.new(root)
+    root = repo.top
     locked(root, "x")
     trap = tmp_path / "trapped"
     for name, value in {

@@ -8,22 +8,14 @@ import pytest
 
 from prereg_judge.registration.advice import advice
 from prereg_judge.registration.refs import Facts
-from prereg_judge.study.self_agreement import catalogue
-from registration.test_lint import BAND, COUNT, FACTS, RATE, claims_of, found, line_of
+from registration.test_lint import BAND, COUNT, FACTS, RATE, around, claims_of, found
 
 
 def said(facts: Facts = FACTS, /, **sections: str | list[str]) -> list[str]:
     """What is said of claims that lint has nothing against; 72 sentinels and two passes."""
     claims = claims_of(**sections)
     assert found(claims, facts) == []
-    told = advice(
-        claims,
-        catalogue=catalogue(list(facts.table)),
-        facts=facts,
-        file="r.yaml",
-        line_of=line_of,
-    )
-    return [str(problem) for problem in told]
+    return [str(problem) for problem in advice(claims, **around(facts))]
 
 
 @pytest.mark.parametrize(

@@ -76,15 +76,15 @@ def line_of(path: YamlPath) -> int:
     return 10 + len(path)
 
 
+def around(facts: Facts) -> dict[str, Any]:
+    """What claims are looked at with: the catalogue for their item sets, the facts, the file."""
+    metrics = catalogue(list(facts.table))
+    return {"catalogue": metrics, "facts": facts, "file": "r.yaml", "line_of": line_of}
+
+
 def found(claims: Claims, facts: Facts = FACTS) -> list[tuple[str | None, str]]:
     """Place and text of each problem."""
-    problems = lint(
-        claims,
-        catalogue=catalogue(list(facts.table)),
-        facts=facts,
-        file="r.yaml",
-        line_of=line_of,
-    )
+    problems = lint(claims, **around(facts))
     assert all(p.file == "r.yaml" and p.line is not None for p in problems)
     return [(p.where, str(p)) for p in problems]
 

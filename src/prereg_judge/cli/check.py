@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prereg_judge import clock
 from prereg_judge.cli.common import Id, Json, print_json, say, workspace
-from prereg_judge.cli.lock import prompts_in_words, warn
+from prereg_judge.cli.lock import prompts_in_words, warn, warn_if_late
 from prereg_judge.flow.locked import newest_version
 from prereg_judge.flow.locking import refuse_without_primary
 from prereg_judge.flow.outlook import outlook
@@ -37,11 +37,8 @@ def check(ident: Id, json_out: Json = False) -> None:
             say(f"  {problem}")
     model = read_model(inputs)
     warn(inputs)
-    for warning in inputs.advice:
-        say(f"Warning: {warning}")
-    due = inputs.model.due
-    if unlocked and due is not None and due < clock.now()[:10]:
-        say(f"Warning: the day by which a result is due, {due}, has passed already.")
+    if unlocked:
+        warn_if_late(inputs, at=clock.now())
     trials = len(inputs.plan)
     if json_out:
         print_json(

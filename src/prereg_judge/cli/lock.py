@@ -45,8 +45,19 @@ Commit = Annotated[
 ]
 
 
+def warn_if_late(inputs: Inputs, *, at: str) -> None:
+    """Say that the day by which a result is due was over at a time."""
+    due = inputs.model.due
+    if due is not None and due < at[:10]:
+        say(f"Warning: the day by which a result is due, {due}, has passed already.")
+
+
 def warn(inputs: Inputs) -> None:
-    """Say what the protocol cannot show, and what this machine's build cannot do."""
+    """Say what the protocol cannot show, what claims most likely do not mean, and what this
+    machine's build cannot do.
+    """
+    for problem in inputs.advice:
+        say(f"Warning: {problem}")
     protocol = inputs.model.protocol
     decoding = decoding_of(inputs.model)
     for text in inputs.study.protocol_words(decoding=decoding, passes=protocol.passes):
@@ -134,8 +145,6 @@ def lock_and_tell(
 def tell_made(ws: Workspace, made: Made, witnesses: dict[str, Any], *, json_out: bool) -> None:
     """Print what a lock froze, what had been seen, and what the claims are worth."""
     warn(made.inputs)
-    for problem in made.inputs.advice:
-        say(f"Warning: {problem}")
     rows = outlook(made.inputs)
     exposure = made.lock.exposure
     assert exposure is not None  # this version's locks have it
@@ -163,9 +172,7 @@ def tell_made(ws: Workspace, made: Made, witnesses: dict[str, Any], *, json_out:
     )
     if witnesses["stamp"] is None and "commit" not in (witnesses["commit"] or {}):
         say("No witness but this machine: `prereg stamp` has the ledger stamped by others.")
-    due = made.inputs.model.due
-    if due is not None and due < made.lock.locked_at[:10]:
-        say(f"Warning: the day by which a result is due, {due}, has passed already.")
+    warn_if_late(made.inputs, at=made.lock.locked_at)
     again = " --again" if made.has_runs else ""
     say(f"Next: prereg run {made.lock.id}{again}")
 

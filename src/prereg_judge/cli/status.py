@@ -9,7 +9,8 @@ from rich.table import Table
 
 from prereg_judge.cli.common import Json, print_json, say, workspace
 from prereg_judge.cli.show import as_json, due_words, ended_of
-from prereg_judge.flow.overview import Standing, every_id, standing
+from prereg_judge.flow.locked import known_ids, ledger_of
+from prereg_judge.flow.overview import Standing, standing
 from prereg_judge.report.terminal import console, one_line
 
 _LEAST_TITLE = 24  # columns, below which a title is no longer worth its place
@@ -18,7 +19,7 @@ _LEAST_TITLE = 24  # columns, below which a title is no longer worth its place
 def status(json_out: Json = False) -> None:
     """List every registration: how it stands, its runs, and what is due or overdue."""
     ws = workspace()
-    found = [standing(ws, ident) for ident in every_id(ws)]
+    found = [standing(ws, ident) for ident in known_ids(ws, ledger_of(ws).events())]
     if json_out:
         print_json([as_json(one) for one in found])
         return

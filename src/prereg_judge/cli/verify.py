@@ -71,7 +71,7 @@ def verify(
     without the workspace that it came from.
     """
     asked = Asked(
-        require=[parse_required(_as_witness(text)) for text in require or ()],
+        require=[parse_required(text) for text in require or ()],
         roots=[root for path in ca or () for root in read_roots(path)],
         clones=clone or (),
         headers=block_header or (),
@@ -92,11 +92,6 @@ def verify(
     else:
         _show(found)
     raise typer.Exit(IntegrityError.exit_code if found.has_violation() else 0)
-
-
-def _as_witness(text: str) -> str:
-    """`git` as `witness=git`: there is nothing else that could be required."""
-    return text if "=" in text else f"witness={text}"
 
 
 def _show(found: Findings) -> None:

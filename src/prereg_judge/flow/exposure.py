@@ -23,26 +23,13 @@ from prereg_judge.ledger.book import Ledger
 from prereg_judge.ledger.events import Event
 from prereg_judge.registration.lock import Lock, LockedExposure, Seen, parse_lock
 from prereg_judge.registration.schema_model import LocalModel
+from prereg_judge.wording import without_hidden
 from prereg_judge.words import EXPOSURE_LEVELS, ExposureLevel
 from prereg_judge.workspace import Workspace
 
 ROW_DIGITS = 16  # of a row's hash: two of 20,000 rows meet by chance about once in 10^11 sets
 
-
 _WORD = re.compile(r"\w+")
-# Characters that show nothing and are no format characters (Cf): Unicode's default ignorables of
-# other categories, and the blank pattern of Braille.
-_UNSEEN = frozenset(
-    map(
-        chr,
-        (
-            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F),
-            *(0x2800, 0x3164, 0xFFA0),
-            *range(0xFE00, 0xFE10),
-            *range(0xE0100, 0xE01F0),
-        ),
-    )
-)
 # Stands among what is shared where nobody can tell whether rows are: it counts as if they were.
 UNTOLD = "rows untold"
 
@@ -89,8 +76,7 @@ def row_hash(judge: Judge, item: Item) -> str:
     values = (item.fields[name] for name in judge.spec.fields)
     text = " ".join(v if isinstance(v, str) else canonical_json(v).decode() for v in values)
     plain = unicodedata.normalize("NFKC", text).casefold()
-    seen = "".join(c for c in plain if unicodedata.category(c) != "Cf" and c not in _UNSEEN)
-    return sha256_value("row-words", sorted(_WORD.findall(seen)))[:ROW_DIGITS]
+    return sha256_value("row-words", sorted(_WORD.findall(without_hidden(plain))))[:ROW_DIGITS]
 
 
 def identity_of(

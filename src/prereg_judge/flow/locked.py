@@ -5,7 +5,7 @@ The ledger is the reference for the lock, and the lock for everything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from prereg_judge.workspace import Workspace, model_files
 
 Progress = Callable[[int], None]
 
+LOCK_MISSING = "the lock is missing"
+
 
 @dataclass(frozen=True)
 class Locked:
@@ -51,6 +53,15 @@ class Locked:
 def ledger_of(workspace: Workspace) -> Ledger:
     """The workspace's ledger."""
     return Ledger(workspace.ledger, workspace.shown(workspace.ledger))
+
+
+def known_ids(workspace: Workspace, events: Iterable[Event]) -> list[str]:
+    """Ids with a file, a lock, a tombstone or a run here, and those that the ledger's events name.
+
+    A lock or a run alone is what is left where the ledger was cut and the text deleted.
+    """
+    told = (str(e["id"]) for e in events if e["event"] == "registered")
+    return sorted({*workspace.ids(), *workspace.left_ids(), *told})
 
 
 def newest_version(workspace: Workspace, ident: str, *, drafts: bool) -> int:
@@ -222,7 +233,7 @@ def read_lock(
         if pending.is_file() and sha256_file(pending) == wanted.lock:
             pending.replace(path)  # killed between the event and the rename
         else:
-            raise IntegrityError(Problem("the lock is missing", shown, remedy="restore it"))
+            raise IntegrityError(Problem(LOCK_MISSING, shown, remedy="restore it"))
     raw = path.read_bytes()
     if sha256_bytes(raw) != wanted.lock:
         what = "differs from the lock that the ledger names: it was changed"

@@ -10,10 +10,11 @@ from typing import Literal
 from prereg_judge import clock
 from prereg_judge.errors import IntegrityError, PreregError
 from prereg_judge.flow.evidence import refuse_unknown_runs, verify_run
-from prereg_judge.flow.locked import Locked, ledger_of, open_locked
+from prereg_judge.flow.locked import LOCK_MISSING, Locked, ledger_of, open_locked
 from prereg_judge.ledger.events import RunEntry, Version, run_entries, versions, withdrawal
 from prereg_judge.record.run import read_plan, read_record
 from prereg_judge.registration.load import load_registration
+from prereg_judge.registration.lock import FILE_MISSING
 from prereg_judge.workspace import Workspace
 
 State = Literal[
@@ -24,8 +25,8 @@ State = Literal[
     "registration missing",
     "withdrawn",
 ]
-# What is said of a locked file that is not there: nothing was changed, and a copy may have it.
-_NOT_THERE = frozenset({"the locked file is missing", "the lock is missing"})
+# Where nothing else is wrong, nothing was changed, and a copy may have the files.
+_NOT_THERE = frozenset({LOCK_MISSING, FILE_MISSING})
 
 
 @dataclass(frozen=True)
@@ -157,12 +158,6 @@ def _read(workspace: Workspace, ident: str, version: int) -> tuple[str, list[str
     except OSError as exc:
         return "", [f"{workspace.shown(path)}: {exc.strerror}"], None, 0
     return model.title, [], model.due, model.protocol.hang.retries
-
-
-def every_id(workspace: Workspace) -> list[str]:
-    """Ids of every registration that has a file, a lock or a run, or that the ledger knows."""
-    told = {e["id"] for e in ledger_of(workspace).events() if e["event"] == "registered"}
-    return sorted({*workspace.ids(), *workspace.left_ids(), *told})
 
 
 def _run(

@@ -40,7 +40,6 @@ NotCommittedReason = Literal[
 PLAIN_INDEX = (
     "--literal-pathspecs",
     *("-c", "core.splitIndex=false"),
-    *("-c", "core.fsmonitor=false"),
     *("-c", "core.untrackedCache=false"),
     *("-c", "index.sparse=false"),
 )

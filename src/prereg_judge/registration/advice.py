@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import chain, product
+from itertools import product
 
 from prereg_judge.errors import Problem
 from prereg_judge.registration.claims import Band, Claims, Prediction, Test, tests_in
 from prereg_judge.registration.domains import Domain, values_where
-from prereg_judge.registration.lint import alternatives
+from prereg_judge.registration.lint import alternatives, expectations
 from prereg_judge.registration.reach import domain_of
 from prereg_judge.registration.refs import Facts
 from prereg_judge.strict_yaml import YamlPath, path_text
@@ -54,11 +54,7 @@ def advice(
 
 def _two_sided(claims: Claims) -> Iterator[Expectation]:
     """Bands, and predictions with two limits; a one-sided one may well have a refuter inside."""
-    bands: Iterator[Expectation] = ((("bands", at), c) for at, c in enumerate(claims.bands))
-    predictions: Iterator[Expectation] = (
-        (("predictions", at), c) for at, c in enumerate(claims.predictions)
-    )
-    for path, claim in chain(bands, predictions):
+    for path, claim in expectations(claims):
         if math.isfinite(claim.test.low) and math.isfinite(claim.test.high):
             yield path, claim
 

@@ -16,6 +16,7 @@ from prereg_judge.errors import InputError, Problem
 from prereg_judge.registration.load import read_registration
 from prereg_judge.registration.refs import no_metric
 from prereg_judge.strict_yaml import YamlPath, path_text, plain_is_text
+from prereg_judge.study.counted import is_rate
 from prereg_judge.study.kinds import STUDIES
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.words import SET_ROLES
@@ -387,7 +388,8 @@ def _width(values: DraftValues) -> str:
     """An example of a wanted width that fits the primary claim's metric."""
     expected = [*values.bands, *values.predictions]
     named = [c for c in expected if c["id"] == values.primary] or expected
-    return "0.2" if named and ".rate" in str(named[0].get("metric")) else "10"
+    metric = MetricRef(str(named[0].get("metric")) if named else "")
+    return "0.2" if is_rate(metric.base.name) else "10"
 
 
 def _primary(values: DraftValues) -> str:

@@ -28,7 +28,7 @@ from prereg_judge.registration.windows import Calls, can_stay_silent, can_trip
 from prereg_judge.strict_yaml import YamlPath, path_text
 from prereg_judge.study.metric import Catalogue, MetricRef
 
-__all__ = ["Facts", "alternatives", "lint"]
+__all__ = ["Facts", "alternatives", "expectations", "lint"]
 
 _UNDECIDED = (True, False)
 
@@ -86,7 +86,7 @@ class _Linter:
             self._add((), "commits to nothing", remedy="add a band or a prediction")
         for path, condition in _conditions(self.claims):
             self._references(path, condition)
-        for path, claim in self._expected_claims():
+        for path, claim in expectations(self.claims):
             self._can_fail(path, claim)
         for at, refuter in enumerate(self.claims.refuters):
             self._not_settled(("refuters", at), refuter.when, "refuter", "fires")
@@ -107,12 +107,6 @@ class _Linter:
 
     def _domain(self, ref: MetricRef) -> Domain | None:
         return domain_of(ref, catalogue=self.catalogue, facts=self.facts)
-
-    def _expected_claims(self) -> Iterator[tuple[YamlPath, Band | Prediction]]:
-        for at, band in enumerate(self.claims.bands):
-            yield ("bands", at), band
-        for at, prediction in enumerate(self.claims.predictions):
-            yield ("predictions", at), prediction
 
     def _references(self, path: YamlPath, condition: Condition) -> None:
         """Names, parameters and limits of every comparison in a claim."""
@@ -169,7 +163,7 @@ class _Linter:
     def _refuter_apart(self, at: int, when: Condition) -> None:
         """A refuter must leave the band on its metric a value that is inside and not refuted."""
         path: YamlPath = ("refuters", at, "when")
-        for _, claim in self._expected_claims():
+        for _, claim in expectations(self.claims):
             for part in alternatives(when):
                 pair = self._true_sets(claim.test, part)
                 if pair is None:
@@ -235,7 +229,7 @@ class _Linter:
 
     def _compatible(self) -> None:
         """Two expectations of one metric must leave a value at which both hold."""
-        for (_, one), (path, other) in combinations(self._expected_claims(), 2):
+        for (_, one), (path, other) in combinations(expectations(self.claims), 2):
             pair = self._true_sets(one.test, other.test) if one.test.ref == other.test.ref else None
             if pair is not None and not pair[0] & pair[1]:
                 what = f"contradicts `{one.id}`: no value of `{one.test.ref}` satisfies both"
@@ -256,6 +250,14 @@ def _tests(condition: Condition) -> Iterator[tuple[YamlPath, Test]]:
             yield (condition.how, at, *path), test
 
 
+def expectations(claims: Claims) -> Iterator[tuple[YamlPath, Band | Prediction]]:
+    """Every band and prediction with its YAML path, in the order of the file."""
+    for at, band in enumerate(claims.bands):
+        yield ("bands", at), band
+    for at, prediction in enumerate(claims.predictions):
+        yield ("predictions", at), prediction
+
+
 def alternatives(condition: Condition) -> tuple[Condition, ...]:
     """The conditions of which one is enough."""
     if isinstance(condition, Combined) and condition.how == "any":
@@ -265,10 +267,8 @@ def alternatives(condition: Condition) -> tuple[Condition, ...]:
 
 def _conditions(claims: Claims) -> Iterator[tuple[YamlPath, Condition]]:
     """Every condition of every claim with its YAML path."""
-    for at, band in enumerate(claims.bands):
-        yield ("bands", at), band.test
-    for at, prediction in enumerate(claims.predictions):
-        yield ("predictions", at), prediction.test
+    for path, claim in expectations(claims):
+        yield path, claim.test
     for at, refuter in enumerate(claims.refuters):
         yield ("refuters", at, "when"), refuter.when
     for at, stop in enumerate(claims.stops):

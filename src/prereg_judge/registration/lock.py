@@ -21,6 +21,7 @@ from prereg_judge.words import ExposureLevel
 
 FORMAT = 2
 _READ = (1, 2)  # the first had neither rows, labels, exposure nor versions
+FILE_MISSING = "the locked file is missing"
 PACKAGE = Path(__file__).parents[1]
 
 InputRole = Literal["judge", "items.sentinel", "items.real", "model", "from_run"]
@@ -195,7 +196,7 @@ def changed(
         path = find(entry)
         remedy = "restore the file; a change after the lock is an amendment, `prereg amend`"
         if not path.is_file():
-            problems.append(Problem("the locked file is missing", entry.name, remedy=remedy))
+            problems.append(Problem(FILE_MISSING, entry.name, remedy=remedy))
         elif path.stat().st_size != entry.n_bytes or sha256_file(path) != entry.sha256:
             problems.append(Problem("was changed after the lock", entry.name, remedy=remedy))
     return problems

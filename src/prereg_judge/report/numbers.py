@@ -57,10 +57,15 @@ def figures(value: float, least: int = 3, *, beside: float | None = None) -> str
     if value == 0.0:
         return "0"
     places = max(0, least - 1 - math.floor(math.log10(abs(value))))
+    text = _rounded(value, places, beside)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _rounded(value: float, places: int, beside: float | None) -> str:
+    """A number to so many places, or to as many more as put it on its own side of another."""
     while places < _MOST_PLACES and not _same_side(round(value, places), value, beside):
         places += 1
-    text = f"{value:.{places}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.{places}f}"
 
 
 def _same_side(shown: float, value: float, bar: float | None) -> bool:
@@ -85,10 +90,7 @@ def chance(value: float, *, certain: bool = False, beside: float | None = None) 
         A chance that it is compared with: it gets the digits that it takes to lie on its own
         side of that.
     """
-    places = 3
-    while places < _MOST_PLACES and not _same_side(round(value, places), value, beside):
-        places += 1
-    text = f"{value:.{places}f}"
+    text = _rounded(value, 3, beside)
     if text == "1.000" and not certain:
         return ">0.999"
     return "<0.001" if text == "0.000" and value > 0.0 else text

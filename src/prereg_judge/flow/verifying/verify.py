@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from prereg_judge.errors import Problem, UsageError
+from prereg_judge.flow.locked import known_ids
 from prereg_judge.flow.verifying.copies import check_copies, copies_among
 from prereg_judge.flow.verifying.findings import WITNESSES, Asked, Findings, WitnessName
 from prereg_judge.flow.verifying.ledger_checks import LEDGER, check_ledger
@@ -45,7 +46,7 @@ def verify_workspace(
     if chain is None:
         return findings
     every = [e for e in chain.lines if well_formed(e)]
-    known = _known_ids(workspace, every)
+    known = known_ids(workspace, every)
     for ident in ids or ():
         if ident not in known:
             workspace.known(ident)  # which says what there is
@@ -73,28 +74,18 @@ def verify_workspace(
 
 
 def parse_required(text: str) -> WitnessName:
-    """The witness that `--require witness=NAME` names.
+    """The witness that `--require NAME`, or `witness=NAME`, names.
 
     Raises
     ------
     UsageError
         If it names none.
     """
-    key, _, name = text.partition("=")
     for witness in WITNESSES:
-        if key == "witness" and name == witness:
+        if text.removeprefix("witness=") == witness:
             return witness
     remedy = f"write one of {', '.join(WITNESSES)}"
     raise UsageError(Problem("this cannot be required", "--require", found=text, remedy=remedy))
-
-
-def _known_ids(workspace: Workspace, events: Sequence[Event]) -> list[str]:
-    """Ids with a file, a lock, a tombstone or a run here, and those that the ledger knows.
-
-    A lock or a run alone is what is left where the ledger was cut and the text deleted.
-    """
-    told = (str(e["id"]) for e in events if e["event"] == "registered")
-    return sorted({*workspace.ids(), *workspace.left_ids(), *told})
 
 
 def _required(
