@@ -51,6 +51,7 @@ lint: setup
 
 bench: setup
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/resampling.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

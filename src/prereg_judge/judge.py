@@ -29,9 +29,10 @@ from prereg_judge.judge_file import (
     said,
 )
 from prereg_judge.sandbox import time_limit
+from prereg_judge.shape import Shape, shape_of
 from prereg_judge.strict_yaml import Document
 from prereg_judge.wording import capped, not_a_file, quoted
-from prereg_judge.words import Unscored
+from prereg_judge.words import Order, Unscored
 
 Message = dict[str, str]
 
@@ -74,7 +75,11 @@ class Judge:
     @property
     def prompt_sha256(self) -> str:
         """Hash of what shapes the prompt: both templates, the rules and the verdict list."""
+        if not self.spec.verdicts:  # there is no judge
+            return ""
         shape = self.spec.model_dump(include={"system", "prompt", "rules", "verdicts", "fields"})
+        if self.spec.pair is not None:  # which fields are exchanged, and what verdicts then mean
+            shape["pair"] = self.spec.pair.model_dump()
         return sha256_value("prompt-template", shape)
 
     @property
@@ -82,8 +87,16 @@ class Judge:
         """Hash of the output schema as written, order of keys included (the grammar keeps it)."""
         return sha256_bytes(json.dumps(self.spec.output, ensure_ascii=False).encode())
 
-    def messages(self, item: Item) -> list[Message]:
-        """Render an item into a system and a user message.
+    def shown(self, item: Item, order: Order) -> dict[str, Any]:
+        """The fields' values as the prompt gets them: `ba` exchanges the two answers of a pair."""
+        values = {name: item.fields[name] for name in self.spec.fields}
+        if order == "ba" and self.spec.pair is not None:
+            first, second = self.spec.pair.answers
+            values[first], values[second] = values[second], values[first]
+        return values
+
+    def messages(self, item: Item, *, order: Order = "ab") -> list[Message]:
+        """Render an item into a system and a user message; `ba` shows the second answer first.
 
         Raises
         ------
@@ -91,7 +104,7 @@ class Judge:
             If a template needs a value that the row does not have.
         """
         fixed = {"rules": self.spec.rules, "verdicts": self.spec.verdicts}
-        values = {name: item.fields[name] for name in self.spec.fields}
+        values = self.shown(item, order)
         try:
             system, prompt = self._templates
             with time_limit():
@@ -109,6 +122,15 @@ class Judge:
         if item.content is not None:
             return item.content
         return sha256_value("item-content", {n: item.fields[n] for n in self.spec.fields})
+
+    def shapes(self, item: Item) -> tuple[Shape, Shape] | tuple[()]:
+        """What the two answers of a pair look like; empty where the judge is not one of pairs."""
+        if self.spec.pair is None:
+            return ()
+        if item.shapes is not None:
+            return item.shapes
+        one, other = (str(item.fields.get(name, "")) for name in self.spec.pair.answers)
+        return shape_of(one), shape_of(other)
 
     @property
     def separators(self) -> tuple[str, str]:
@@ -169,6 +191,27 @@ def _shortest(schema: Mapping[str, Any]) -> Any:
         case "boolean":
             return True
     return None
+
+
+def no_judge() -> Judge:
+    """What stands for the judge of a registration that runs none."""
+    spec = JudgeFile.model_construct(
+        judge=1,
+        id="",
+        title="",
+        verdicts=[],
+        ships=None,
+        pair=None,
+        verdict_field="",
+        fields=[],
+        rules=[],
+        system="",
+        prompt="",
+        system_role="keep",
+        json_style="compact",
+        output={},
+    )
+    return Judge("", spec, "", 0, Document(None))
 
 
 def load_judge(path: Path, *, shown: str) -> Judge:

@@ -21,7 +21,13 @@ from prereg_judge.errors import InputError, Problem, raise_all
 from prereg_judge.sandbox import Sandbox
 from prereg_judge.strict_yaml import Document, YamlPath, path_text
 from prereg_judge.strict_yaml import load as load_yaml
-from prereg_judge.wording import capped, control_character, opening_placeholder, placeholder_in
+from prereg_judge.wording import (
+    capped,
+    control_character,
+    opening_placeholder,
+    placeholder_in,
+    quoted,
+)
 
 # What both the grammar and the validation of replies support. Anything else is refused, because
 # a keyword that is silently dropped would constrain less than the judge file says.
@@ -58,6 +64,20 @@ class Rule(_Strict):
     examples: list[Example] = Field(default_factory=list, description="Examples under the rule.")
 
 
+class Pair(_Strict):
+    """What makes a judge one of pairs: which fields are the answers, and what verdicts mean."""
+
+    answers: list[str] = Field(
+        min_length=2,
+        max_length=2,
+        description="The fields with the two answers; the order `ba` exchanges them.",
+    )
+    sides: dict[str, Literal[-2, -1, 0, 1, 2]] = Field(
+        description="For each verdict: 2 or 1 = the first answer is better, clearly or slightly; "
+        "0 = neither; -1 or -2 = the second."
+    )
+
+
 class JudgeFile(_Strict):
     """A judge file as written; see `judge/keep-drop.yaml` for a commented one."""
 
@@ -68,7 +88,13 @@ class JudgeFile(_Strict):
     )
     title: str = Field(description="The question, in a sentence.")
     verdicts: list[str] = Field(min_length=2, description="All the verdicts that it can give.")
-    ships: str = Field(description="The verdict whose rows are used afterwards.")
+    ships: str | None = Field(
+        default=None,
+        description="The verdict whose rows are used afterwards; a judge of pairs has none.",
+    )
+    pair: Pair | None = Field(
+        default=None, description="For a judge that compares two answers: what they are."
+    )
     verdict_field: str = Field(description="The reply's field that holds the verdict.")
     fields: list[str] = Field(min_length=1, description="The items' fields that `prompt` uses.")
     rules: list[Rule] = Field(default_factory=list, description="The guideline, in order.")
@@ -106,7 +132,8 @@ def read_judge_file(raw: bytes, *, file: str) -> tuple[JudgeFile, Document]:
         errors, shape = exc.errors(include_url=False), Shape(JudgeFile.model_json_schema())
         badly_formed = form_problems(errors, document, file, shape=shape)
         raise InputError(*capped([*unfilled, *badly_formed])) from exc
-    problems = [*_verdict_problems(spec), *_template_problems(spec), *_schema_problems(spec)]
+    problems = [*_verdict_problems(spec), *_pair_problems(spec)]
+    problems += [*_template_problems(spec), *_schema_problems(spec)]
     raise_all(capped([*unfilled, *(placed(p, file, document) for p in problems)]))
     return spec, document
 
@@ -163,16 +190,54 @@ def _verdict_problems(spec: JudgeFile) -> list[Problem]:
     if twice or any(not v.strip() for v in spec.verdicts):
         what = "verdicts must be distinct and not empty"
         problems.append(Problem(what, where="verdicts", found=repr(spec.verdicts)))
-    if spec.ships not in spec.verdicts:
+    if spec.pair is not None and spec.ships is not None:
+        what, remedy = "a judge of pairs has no verdict that ships", "leave `ships` out"
+        problems.append(Problem(what, where="ships", found=repr(spec.ships), remedy=remedy))
+    elif spec.pair is None and spec.ships is None:
+        remedy = (
+            "name the verdict whose rows are used; only a judge of pairs, with `pair`, has none"
+        )
+        problems.append(Problem("`ships` is missing", where="ships", remedy=remedy))
+    elif spec.pair is None and spec.ships not in spec.verdicts:
         remedy = f"one of {', '.join(spec.verdicts)}"
         problems.append(
-            Problem("is not a verdict", where="ships", found=repr(spec.ships), remedy=remedy)
+            Problem("is not a verdict", where="ships", found=quoted(spec.ships), remedy=remedy)
         )
     for rule in spec.rules:
         for example in rule.examples:
             if example.verdict not in spec.verdicts:
                 what = f"an example of rule {rule.id!r} has a verdict that is not on the list"
                 problems.append(Problem(what, where="rules", found=repr(example.verdict)))
+    return problems
+
+
+def _pair_problems(spec: JudgeFile) -> list[Problem]:
+    """What does not fit between the two answers, the verdicts and what they mean."""
+    pair = spec.pair
+    if pair is None:
+        return []
+    problems = []
+    for name in pair.answers:
+        if name not in spec.fields:
+            remedy = _nearest(name, spec.fields) + "list it under `fields`"
+            problems.append(Problem("is not a field", where="pair", found=name, remedy=remedy))
+    if pair.answers[0] == pair.answers[1]:
+        what, remedy = "the two answers are one field", "name the two fields that are compared"
+        problems.append(Problem(what, where="pair", found=pair.answers[0], remedy=remedy))
+    without = [v for v in spec.verdicts if v not in pair.sides]
+    unknown = [v for v in pair.sides if v not in spec.verdicts]
+    for names, what in ((without, "verdicts have no side"), (unknown, "are no verdicts")):
+        if names:
+            remedy = "give every verdict one side, and nothing else"
+            problems.append(Problem(what, where="pair", found=", ".join(names), remedy=remedy))
+    sides = sorted(pair.sides.values())
+    if sides != sorted(-side for side in sides) or len(set(sides)) < len(sides) or sides[-1:] < [1]:
+        # Otherwise the order in which answers are shown would change what can be said of them.
+        what = "the sides are not the same for both answers"
+        remedy = "give one verdict for each of 1 and -1, of 2 and -2 or of all four, and at most "
+        remedy += "one for 0"
+        found = ", ".join(f"{v}: {side}" for v, side in pair.sides.items())
+        problems.append(Problem(what, where="pair", found=found, remedy=remedy))
     return problems
 
 

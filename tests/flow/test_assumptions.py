@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from flow.pairs_drafts import SCALES, pairs_workspace, write_draft
 from prereg_judge.errors import UsageError
 from prereg_judge.flow.assumptions import (
     RowAssumptions,
     instead,
     read_assumptions,
+    slot_verdicts,
     split_assumptions,
 )
 from prereg_judge.flow.prepare import Inputs, read_inputs
@@ -93,7 +95,7 @@ def test_what_is_no_assumption(texts: list[str], words: list[str]) -> None:
         ("x", "agreement=0.8,lean=YES:2", ["is no verdict with a chance"]),
         ("x", "agreement=0.8,lean=YES", ["is no verdict with a chance"]),
         ("x", "agreement=0.8,real.accuracy=0.8", ["real.accuracy", "no row has a label"]),
-        ("x", "agreement=0.8,position=0.1", ["position", "both orders", "orders: [ab]"]),
+        ("x", "agreement=0.8,position=0.1", ["position", "not one of pairs", "Leave it out"]),
         ("once", "agreement=0.8,repeat=0.1", ["there is one pass"]),
         ("once", "agreement=0.8,real.accuracy=0.1", ["no such items are registered"]),
         ("seeded", "agreement=0.8,repeat=0.1", ["decoding repeats itself anyway"]),
@@ -159,3 +161,74 @@ def test_a_lean_is_a_mixture() -> None:
     low, high = row.alike(["A", "B"])
     assert math.isclose(low, 0.6**2 + 0.4**2)
     assert math.isclose(high, 0.2**2 + 0.8**2)
+
+
+# --- Judges of pairs ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def of_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A draft `five` of a judge of pairs on the full scale, and `cut`, which truncates."""
+    root = pairs_workspace(tmp_path_factory.mktemp("pairs") / "w", n=10)
+    write_draft(root, "five", scale="five")
+    decoding = {"mode": "sampled", "temperature": 1, "top_k": 0, "top_p": 0.9, "min_p": 0}
+    write_draft(root, "cut", scale="five", protocol={"path": "choice", "decoding": decoding})
+    return root
+
+
+@pytest.mark.parametrize(
+    ("scale", "first", "second"),
+    [
+        ("forced", ["A", "A"], ["B", "B"]),
+        ("three", ["A", "A", "A"], ["B", "B", "B"]),
+        ("five", ["AA", "A", "AA", "A", "AA"], ["BB", "B", "BB", "B", "BB"]),
+    ],
+)
+def test_a_place_is_preferred_as_strongly_as_the_leading_verdict(
+    scale: str, first: list[str], second: list[str]
+) -> None:
+    """A clear verdict stays clear and a slight one slight; a tie becomes the strongest there is."""
+    names, sides = list(SCALES[scale].sides), SCALES[scale].sides
+    for wanted, is_first in ((first, True), (second, False)):
+        found = [names[i] for i in slot_verdicts(names, sides, first=is_first)]
+        assert found == wanted
+        turned = [names[i] for i in slot_verdicts(names[::-1], sides, first=is_first)]
+        assert turned == [names[::-1][names.index(v)] for v in reversed(wanted)]
+
+
+@pytest.mark.parametrize(
+    ("ident", "text", "words"),
+    [
+        (
+            "five",
+            "agreement=0.8,position=1.01",
+            ["position", "1.01", "from -1 to 1", "shown first"],
+        ),
+        ("five", "agreement=0.8,position=-2", ["from -1 to 1", "-2"]),
+        ("five", "agreement=0.8,position=ab", ["is no such chance", "ab"]),
+        ("five", "agreement=0.8,position=nan", ["is no such chance"]),
+        ("five", "position=0.1", ["agreement of the real rows is not stated"]),
+        ("cut", "agreement=1,position=0.05", ["cannot agree so under the registered truncation"]),
+    ],
+)
+def test_a_position_out_of_range(of_pairs: Path, ident: str, text: str, words: list[str]) -> None:
+    """A position is a number from -1 to 1 that the registered truncation leaves."""
+    with pytest.raises(UsageError) as caught:
+        read_assumptions(split_assumptions([text], option="--assume"), inputs(of_pairs, ident))
+    for word in words:
+        assert word in str(caught.value)
+    assert str(caught.value).count("is no such chance") <= 1
+
+
+def test_a_position_is_of_calls(of_pairs: Path) -> None:
+    """It goes with no set; not stated, it is listed for a judge of pairs and for no other."""
+    with pytest.raises(UsageError, match=r"real\.position"):
+        split_assumptions(["real.position=0.1"], option="--assume")
+    found = read_assumptions({"agreement": "1", "position": "-0.25"}, inputs(of_pairs, "five"))
+    row, names = found.rows["real"], list(SCALES["five"].sides)
+    tie = names.index("tie")
+    chances = dict(zip(names, row.chances(tie, names), strict=True))
+    assert chances == {"AA": 0, "A": 0, "tie": 0.75, "B": 0, "BB": 0.25}
+    assert not any("position" in text for text in found.unstated)
+    bare = read_assumptions({"agreement": "1"}, inputs(of_pairs, "five"))
+    assert "position (0)" in bare.unstated

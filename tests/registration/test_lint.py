@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prereg_judge.registration.as_claims import to_claims
 from prereg_judge.registration.claims import Band, Claims, Combined, Condition, Test
 from prereg_judge.registration.domains import Domain, answer, possible_answers
 from prereg_judge.registration.expressions import (
@@ -22,7 +23,7 @@ from prereg_judge.registration.expressions import (
 )
 from prereg_judge.registration.lint import lint
 from prereg_judge.registration.refs import Cell, Facts, Given
-from prereg_judge.registration.schema import Registration, to_claims
+from prereg_judge.registration.schema import Registration
 from prereg_judge.strict_yaml import YamlPath
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.self_agreement import catalogue

@@ -11,12 +11,13 @@ from dataclasses import replace
 import pytest
 
 from prereg_judge.errors import UsageError
+from prereg_judge.registration.as_claims import to_claims
 from prereg_judge.registration.claims import Claims
 from prereg_judge.registration.expressions import parse_band, parse_prediction
 from prereg_judge.registration.lint import lint
 from prereg_judge.registration.reach import domain_of, known_n
 from prereg_judge.registration.refs import Facts, check_ref
-from prereg_judge.registration.schema import Registration, to_claims
+from prereg_judge.registration.schema import Registration
 from prereg_judge.shaping import Decoding
 from prereg_judge.study.kinds import STUDIES, study_of
 from prereg_judge.study.metric import MetricRef

@@ -17,14 +17,11 @@ from pydantic import ValidationError
 import prereg_judge.registration as package
 from prereg_judge.canon import sha256_bytes, sha256_value
 from prereg_judge.errors import InputError, Problem
+from prereg_judge.registration.as_claims import to_claims
 from prereg_judge.registration.claims import Combined, StopRule, Test
 from prereg_judge.registration.load import Loaded, load_registration, read_registration
-from prereg_judge.registration.schema import (
-    Registration,
-    meaning,
-    registration_json_schema,
-    to_claims,
-)
+from prereg_judge.registration.schema import Registration, meaning
+from prereg_judge.registration.schema_forms import registration_json_schema
 from prereg_judge.strict_yaml import load, path_text
 from prereg_judge.study.metric import MetricRef
 
@@ -161,7 +158,7 @@ REFUSALS: list[tuple[str, str, str, str]] = [
     ("judge/keep-drop.yaml", "' '", "judge", "names no file"),
     ("data/pairs-188.jsonl", "''", "items.real", "names no file"),
     ("verdict: KEEP", "verdict: ' '", "predictions[0].verdict", "write the name"),
-    ("orders: [ab]", "orders: [ab, ba]", "protocol.orders", "`ba` needs a pairwise judge"),
+    ("orders: [ab]", "orders: [ab, ba]", "protocol.orders", "`ba` is for pairs"),
     ("orders: [ab]", "orders: []", "protocol.orders", "must be a list of orders"),
     ("path: generate", "path: guess", "protocol.path", "must be 'generate' or 'choice'"),
     ("  parallel: 1", "  arms: [{path: choice}, {}]\n  parallel: 1", "protocol.arms",
@@ -447,7 +444,8 @@ def test_the_shipped_schema_is_the_one_the_code_makes() -> None:
 def test_every_field_of_the_schema_is_described() -> None:
     """An editor can say what each key is for."""
     schema = registration_json_schema()
-    tables = [schema["properties"], *(d["properties"] for d in schema["$defs"].values())]
+    tables = [d["properties"] for d in schema["$defs"].values()]
+    assert {"Registration", "TableRegistration"} <= schema["$defs"].keys()
     assert [k for table in tables for k, v in table.items() if not v.get("description")] == []
 
 
@@ -458,7 +456,7 @@ def test_the_schema_accepts_the_example_and_refuses_what_the_loader_refuses() ->
     validator.validate(read(EXAMPLE).data)
     for old, new in [("n_ctx: 4096", "n_ctx: 128"), ("parallel: 1", "parallel: 0"),
                      ("judge: judge/", "jugde: judge/"), ("mode: sampled", "mode: greedy"),
-                     ("orders: [ab]", "orders: [ba]")]:  # fmt: skip
+                     ("orders: [ab]", "orders: [ba, ab]")]:  # fmt: skip
         assert not validator.is_valid(load(changed(old, new), file="r").data), new
 
 

@@ -15,7 +15,8 @@ from prereg_judge.canon import canonical_json
 from prereg_judge.registration.claims import Claims
 from prereg_judge.report.files import Result, RunLine, score_json
 from prereg_judge.report.numbers import observed
-from prereg_judge.report.terminal import curve_table, render, standard_metrics
+from prereg_judge.report.standard import standard_metrics
+from prereg_judge.report.terminal import curve_table, render
 from prereg_judge.shaping import Decoding
 from prereg_judge.study.kinds import study_of
 from prereg_judge.study.outcomes import StudyInput

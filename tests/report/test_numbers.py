@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from prereg_judge.report.numbers import chance, figures, number, observed, of_things, plain
-from prereg_judge.study.metric import Interval, Metric, MetricRef
+from typing import get_args
+
+import pytest
+
+from prereg_judge.report.numbers import (
+    chance,
+    figures,
+    number,
+    observed,
+    of_things,
+    plain,
+    signed,
+)
+from prereg_judge.study.metric import Interval, Metric, MetricRef, Undefined
 
 WILSON = Interval(0.6095, 0.8124, 0.95, "wilson")
 
@@ -86,3 +98,61 @@ def test_registered_numbers_keep_their_digits() -> None:
     assert [plain(x) for x in (63, 0.875, 1234567.5, 0.00001, 9.8)] == [
         "63", "0.875", "1234567.5", "0.00001", "9.8",
     ]  # fmt: skip
+
+
+def test_a_difference_shows_its_sign_and_its_intervals_ends_too() -> None:
+    """Which way a judge leans is not left to the eye; what is 0 has no sign."""
+    boot = Interval(
+        -0.2188, 0.0312, 0.95, "percentile bootstrap over items, 2000 resamples, seed 7"
+    )
+    lean = Metric(MetricRef("lean.difference"), 0.0938, "share", "m", n=64, interval=boot)
+    assert observed(lean) == "+0.0938 (n = 64) [-0.2188, +0.0312] 95% bootstrap"
+    low = Metric(MetricRef("lean.difference.ci_high"), 0.0312, "share", "m", n=64)
+    assert observed(low) == "+0.0312, the upper limit"
+    tau = Metric(MetricRef("tau"), 1.0, "correlation", "m", n=200)
+    assert observed(tau) == "+1 (n = 200)"
+    assert [signed(x) for x in (0.0, -0.5, 1e-5, -1e-5)] == ["0", "-0.5", "<0.0001", ">-0.0001"]
+
+
+def test_a_bootstrap_is_named_and_the_heading_says_how_it_was_drawn() -> None:
+    """Strata stay beside the number; other methods are told whole."""
+    ends = {
+        "percentile bootstrap over items within strata, 200 resamples": "bootstrap within strata",
+        "percentile bootstrap over items, 200 resamples, seed 7": "bootstrap",
+        "wilson on 12 items": "Wilson on 12 items",
+        "wilson, error of 200 simulations alone": "Wilson, error of 200 simulations alone",
+    }
+    for method, end in ends.items():
+        shown = Interval(0.1, 0.2, 0.95, method)
+        metric = Metric(MetricRef("x.rate"), 0.15, "share", "m", n=20, interval=shown)
+        assert observed(metric) == f"0.15 (n = 20) [0.1, 0.2] 95% {end}"
+
+
+def test_a_p_value_shows_how_many_went_each_way() -> None:
+    """14 of 16 that moved is 14 against 2; a tiny one is not 0."""
+    metric = Metric(MetricRef("real.order.bias.p"), 0.0042, "probability", "m", k=14, n=16)
+    assert observed(metric) == "p = 0.0042 (14 against 2)"
+    tiny = Metric(MetricRef("lean.sign_test.p"), 1e-9, "probability", "m", k=90, n=90)
+    assert observed(tiny) == "p <0.0001 (90 against 0)"
+
+
+def test_models_items_and_chances_show_what_they_are_out_of() -> None:
+    """Each unit reads as what it counts."""
+    made = [
+        Metric(MetricRef("displaced.count"), 2.0, "models", "m", k=2, n=6),
+        Metric(MetricRef("items.count"), 246.0, "items", "m", k=246, n=2396),
+        Metric(MetricRef("displacement.bootstrap"), 0.49, "probability", "m", k=980, n=2000),
+        Metric(MetricRef("swap.probability"), 0.38, "probability", "m", n=246),
+    ]
+    assert [observed(m) for m in made] == [
+        "2 of 6 models", "246 of 2396 items", "980/2000 = 0.49", "0.38 (n = 246)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", get_args(Undefined))
+def test_every_reason_for_having_no_value_has_words(reason: Undefined) -> None:
+    """No reader is shown a name from the code."""
+    shown = observed(Metric(MetricRef("x"), None, "items", "m", undefined=reason))
+    assert shown.startswith("undefined: ")
+    assert "_" not in shown
+    assert len(shown.split()) > 2

@@ -170,11 +170,13 @@ def test_catalogue_and_summary() -> None:
 
 
 def test_the_kinds_of_study() -> None:
-    """Both are known by the names that registrations write, and no other is."""
-    assert list(STUDIES) == ["self-agreement", "path-fidelity"]
+    """They are known by the names that registrations write, and no other is."""
+    assert list(STUDIES) == [
+        "self-agreement", "path-fidelity", "pairwise", "pools", "judge-pools", "leaderboard",
+    ]  # fmt: skip
     assert study_of("path-fidelity").compute is path_fidelity.compute
     with pytest.raises(KeyError):
-        study_of("pairwise")
+        study_of("pair-wise")
 
 
 PAIRS = st.lists(

@@ -17,6 +17,9 @@ SHIPPED = (
     "sentinels/customer-service-72.jsonl",
     "data/customer-service-60.jsonl",
     "judge/keep-drop-reason.yaml",
+    "judge/pairwise-five-point.yaml",
+    "sentinels/requests-pairs-64.jsonl",
+    "sentinels/requests-votes.csv",
 )
 IGNORED = ".lock\n.ledger.lock\nworker.log\n"
 FOLDERS = ("registrations", "runs", "judge", "sentinels")

@@ -58,6 +58,8 @@ def warn(inputs: Inputs) -> None:
     """
     for problem in inputs.advice:
         say(f"Warning: {problem}")
+    if not inputs.model.calls:
+        return
     protocol = inputs.model.protocol
     decoding = decoding_of(inputs.model)
     for text in inputs.study.protocol_words(decoding=decoding, passes=protocol.passes):
@@ -81,6 +83,8 @@ def warn(inputs: Inputs) -> None:
 
 def prompts_in_words(model: ModelInputs) -> str:
     """How long the prompts are, where that can be known."""
+    if not model.prompt_of:
+        return "nothing is called: tables are read"
     if not model.longest:
         return "prompts are counted by the server"
     return f"longest prompt {model.longest} tokens"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import typer
@@ -10,8 +11,10 @@ from rich.table import Table
 
 from prereg_judge.cli.common import Json, print_json
 from prereg_judge.errors import Problem, UsageError
+from prereg_judge.registration.schema_claims import MetricParams
 from prereg_judge.report.terminal import console
 from prereg_judge.study.kinds import STUDIES
+from prereg_judge.study.metric import MetricSpec
 from prereg_judge.words import SET_ROLES
 
 
@@ -30,7 +33,8 @@ def metrics(
         remedy = f"studies: {', '.join(STUDIES)}"
         raise UsageError(Problem("no such study", found=repr(study), remedy=remedy))
     chosen = [study] if study else list(STUDIES)
-    found = {name: STUDIES[name].catalogue(SET_ROLES).specs for name in chosen}
+    found = {name: STUDIES[name].metrics(SET_ROLES, votes=True).specs for name in chosen}
+    of_votes = {name: {s.name for s in STUDIES[name].vote_specs} for name in chosen}
     if json_out:
         print_json(
             {
@@ -42,6 +46,7 @@ def metrics(
                         "required": list(s.required),
                         "optional": list(s.optional),
                         "live": s.live,
+                        "needs_votes": s.name in of_votes[name],
                     }
                     for s in specs.values()
                 ]
@@ -50,14 +55,48 @@ def metrics(
         )
         return
     for name, specs in found.items():
-        table = Table(title=f"Study {name}", title_justify="left", title_style="bold")
-        for column in ("metric", "parameters (* must be given)", "unit", "what it is"):
-            table.add_column(column, overflow="fold")
-        for spec in specs.values():
-            if spec.name.startswith("real."):
-                continue  # the same as for the sentinels
-            params = ", ".join([f"{p}*" for p in spec.required] + list(spec.optional))
-            shown = spec.name.replace("sentinel.", "SET.")
-            table.add_row(escape(shown), escape(params), spec.unit, escape(spec.summary))
-        console().print(table)
-    console().print("SET is `sentinel` or `real`.")
+        console().print(_table(name, list(specs.values()), of_votes[name]))
+        if of_votes[name]:
+            console().print(
+                f"{_VOTES}: needs a table of votes, `annotations` in the registration.",
+                markup=False,
+            )
+    used = {p for specs in found.values() for s in specs.values() for p in _parameters_of(s)}
+    console().print(_legend(used))
+    if any(s.name.startswith("real.") for specs in found.values() for s in specs.values()):
+        console().print("SET is `sentinel` or `real`.")
+
+
+_VOTES = "(votes)"
+
+
+def _parameters_of(spec: MetricSpec) -> tuple[str, ...]:
+    """Every parameter that a metric takes, those first that must be given."""
+    return (*spec.required, *spec.optional)
+
+
+def _table(study: str, specs: Sequence[MetricSpec], of_votes: Collection[str]) -> Table:
+    """A study's metrics, a line each; those of the real items are those of the sentinels."""
+    table = Table(title=f"Study {study}", title_justify="left", title_style="bold")
+    for column in ("metric", "parameters (* must be given)", "unit", "what it is"):
+        table.add_column(column, overflow="fold")
+    for spec in specs:
+        if spec.name.startswith("real."):
+            continue
+        params = ", ".join([f"{p}*" for p in spec.required] + list(spec.optional))
+        shown = spec.name.replace("sentinel.", "SET.")
+        shown += f" {_VOTES}" if spec.name in of_votes else ""
+        table.add_row(escape(shown), escape(params), spec.unit, escape(spec.summary))
+    return table
+
+
+def _legend(used: Collection[str]) -> Table:
+    """What the parameters mean, in the words of the registration's form."""
+    table = Table(title="Parameters", title_justify="left", title_style="bold")
+    table.add_column("parameter")
+    table.add_column("what it is", overflow="fold")
+    for name, field in MetricParams.model_fields.items():
+        known = field.alias or name
+        if known in used:
+            table.add_row(known, escape(field.description or ""))
+    return table

@@ -2,111 +2,34 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import Annotated, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from prereg_judge.chain import write_synced
+from prereg_judge.cli.asking import SAMPLED, completed, refuse, refuse_unfit
 from prereg_judge.cli.common import Json, print_json, say, workspace
 from prereg_judge.cli.lock import lock_and_tell
 from prereg_judge.errors import PreregError, Problem, UsageError
 from prereg_judge.flow.locked import refuse_lost
-from prereg_judge.registration import expressions, settings_text
+from prereg_judge.registration import expressions
+from prereg_judge.registration import settings_text as short
 from prereg_judge.registration.draft import DraftValues, refusals, render
+from prereg_judge.study.kinds import STUDIES
 
 Text = str | None
 Many = list[str] | None
-
-_SAMPLED = "sampled,temperature=0.8,top_k=40,top_p=0.95,min_p=0.05"
-# What must be known, how it is asked for, and the flag that gives it.
-_NEEDED: dict[str, tuple[str, str]] = {
-    "title": ("--title", "The question, in a sentence"),
-    "judge": ("--judge", "Judge file"),
-    "gguf": ("--gguf", "GGUF model file"),
-    "n_ctx": ("--n-ctx", "Context length in tokens (prompt and reply)"),
-    "n_gpu_layers": ("--gpu-layers", "Layers on the GPU (-1 all, 0 none)"),
-    "served_model": ("--served-model", "The model's name at the servers"),
-    "passes": ("--passes", "Passes"),
-    "prefix": ("--prefix", "Prefix: shared (read once) or whole"),
-    "decoding": (
-        "--decoding",
-        f"Decoding (e.g. {_SAMPLED}; off: top_k=0, top_p=1, min_p=0)",
-    ),
-    "max_tokens": ("--max-tokens", "Longest reply in tokens"),
-    "hang": ("--hang", "Time-out of a call and retries (e.g. 120s,retries=1)"),
-    "missing": (
-        "--missing",
-        "How a trial without a verdict counts (disagree, exclude, undefined)",
-    ),
-    "seen": ("--seen", "What had already been run or seen of these inputs"),
-}
-_PRIMARY = ("--primary", "Id of the band or prediction that the question is about")
-# What may be written after each flag, as a shell takes it.
-_EXAMPLES: dict[str, str] = {
-    "title": '"Does the judge answer twice alike?"',
-    "judge": "judge/keep-drop.yaml",
-    "gguf": "models/judge.gguf",
-    "n_ctx": "4096",
-    "n_gpu_layers": "-1",
-    "served_model": "qwen3-8b",
-    "passes": "2",
-    "prefix": "shared",
-    "decoding": _SAMPLED,
-    "max_tokens": "64",
-    "hang": "120s,retries=1",
-    "missing": "disagree",
-    "seen": '"one run of the same rows, last week"',
-}
-# Where each stands in the file, by which the loader names it.
-_PLACES: dict[str, str] = {
-    "title": "title",
-    "study": "study",
-    "judge": "judge",
-    "sentinel": "items.sentinel",
-    "real": "items.real",
-    "gguf": "model.gguf",
-    "n_ctx": "model.n_ctx",
-    "n_gpu_layers": "model.n_gpu_layers",
-    "served_model": "model.model",
-    "passes": "protocol.passes",
-    "path": "protocol.path",
-    "parallel": "protocol.parallel",
-    "prefix": "protocol.prefix",
-    "decoding": "protocol.decoding",
-    "max_tokens": "protocol.max_tokens",
-    "hang": "protocol.hang",
-    "missing": "missing",
-    "seen": "exposure.seen",
-    "primary": "primary",
-    "due": "due",
-    "notes": "notes",
-    "bands": "bands",
-}
-# Those that are not asked for and whose flags are called otherwise than their keys.
-_FLAGS = {
-    "model.base_urls": "--base-url",
-    "model.api_key_env": "--api-key-env",
-    "protocol.arms": "--arm",
-    "bands": "--band",
-    "predictions": "--predict",
-    "refuters": "--refute",
-    "stop": "--stop",
-    "decisions": "--decide",
-}
-_NUMBERS = {"n_ctx", "n_gpu_layers", "passes", "max_tokens"}
-_PARSED: dict[str, Callable[[str], Any]] = {
-    "decoding": settings_text.parse_decoding,
-    "hang": settings_text.parse_hang,
-    "bands": lambda text: (expressions.parse_band(text),),
-}
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def new(
     ident: Annotated[str, typer.Argument(metavar="ID", help="Id of the new registration.")],
-    study: Annotated[str, typer.Option(help="The kind of study.")] = "self-agreement",
+    study: Annotated[
+        str, typer.Option(help=f"The kind of study: {', '.join(STUDIES)}.")
+    ] = "self-agreement",
     title: Annotated[Text, typer.Option(help="The question, in a sentence.")] = None,
     judge: Annotated[Text, typer.Option(help="Judge file, relative to the workspace.")] = None,
     sentinel: Annotated[Text, typer.Option(help="Item file with known answers.")] = None,
@@ -124,19 +47,63 @@ def new(
         Text, typer.Option(help="Environment variable that holds the servers' API key.")
     ] = None,
     passes: Annotated[int | None, typer.Option(help="How often the whole plan is run.")] = None,
-    path: Annotated[str, typer.Option(help="generate or choice.")] = "generate",
+    orders: Annotated[
+        Text, typer.Option(help="ab, or ab,ba: both ways round. Default: ab,ba for pairwise.")
+    ] = None,
+    path: Annotated[Text, typer.Option(help="generate or choice.", show_default="generate")] = None,
     prefix: Annotated[Text, typer.Option(help="shared or whole.")] = None,
-    parallel: Annotated[int, typer.Option(help="Calls at once; 1 = the strict wire.")] = 1,
+    parallel: Annotated[
+        int | None, typer.Option(help="Calls at once; 1 = the strict wire.", show_default="1")
+    ] = None,
     arm: Annotated[
         Many,
         typer.Option(help='For path-fidelity, twice: "path=choice,prefix=shared,parallel=4".'),
     ] = None,
     decoding: Annotated[
-        Text, typer.Option(help=f"greedy, or {_SAMPLED}. Off: top_k=0, top_p=1, min_p=0.")
+        Text, typer.Option(help=f"greedy, or {SAMPLED}. Off: top_k=0, top_p=1, min_p=0.")
     ] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Longest reply in tokens.")] = None,
     hang: Annotated[Text, typer.Option(help="120s,retries=1[,heartbeat=30s]")] = None,
     missing: Annotated[Text, typer.Option(help="disagree, exclude or undefined.")] = None,
+    votes: Annotated[Text, typer.Option(help="File of annotators' votes, for pools.")] = None,
+    layout: Annotated[Text, typer.Option(help="Of the votes: long, mt-bench or multipref.")] = None,
+    column: Annotated[
+        Many, typer.Option(help="For long: item=comparison; repeatable, or with commas.")
+    ] = None,
+    label: Annotated[
+        Many, typer.Option(help="For long: A=a, what a word means (a, b, tie); repeatable.")
+    ] = None,
+    preference: Annotated[Text, typer.Option(help="For multipref: overall_pref, ...")] = None,
+    pool: Annotated[
+        Many, typer.Option(help='Twice, pool 1 first: "expert=expert_*"; patterns with |.')
+    ] = None,
+    key: Annotated[Text, typer.Option(help="Votes on one pair: stored or unordered.")] = None,
+    split: Annotated[Text, typer.Option(help="A pool split evenly: tie or exclude.")] = None,
+    gap: Annotated[Text, typer.Option(help="Quality gap: column or credit.")] = None,
+    sample: Annotated[Text, typer.Option(help="A part of the items: 200,seed=7.")] = None,
+    judge_run: Annotated[
+        Many, typer.Option(help="NAME=ID/N:PASS, a judge's earlier run; repeatable.")
+    ] = None,
+    verdicts: Annotated[
+        Many, typer.Option(help="NAME=FILE, a judge's verdicts; more than one: in the file.")
+    ] = None,
+    verdict_columns: Annotated[
+        Text,
+        typer.Option(help="item=question_id,models=model_a+model_b,ab=slot_ab,ba=slot_ba"),
+    ] = None,
+    says: Annotated[Text, typer.Option(help="Of what --verdicts speak: slots or answers.")] = None,
+    word: Annotated[
+        Many, typer.Option(help="A=a, what a word of --verdicts means (a, b, tie); repeatable.")
+    ] = None,
+    resolve: Annotated[
+        Text, typer.Option(help="Two orders, one verdict: agree_or_tie, average or first.")
+    ] = None,
+    resampling: Annotated[
+        Text, typer.Option(help="For pairs and tables: 2000,seed=7[,by_stratum].")
+    ] = None,
+    assume: Annotated[
+        Text, typer.Option(help="For leaderboard: span=0.201,shift_sd=0.0187.")
+    ] = None,
     band: Annotated[
         Many, typer.Option(help='"sentinel.agreement.count=58..68"; repeatable.')
     ] = None,
@@ -167,10 +134,11 @@ def new(
 ) -> None:
     """Write registrations/ID.yaml, commented, from flags.
 
-    What is missing is asked for at a terminal, and listed otherwise. An explicit claim id goes
-    before the expression: "agree:: sentinel.agreement.count=58..68". Claims can also be written
-    into the file by hand, before it is locked. What the file's form forbids is not written, unless
-    as a --draft.
+    What is missing is asked for at a terminal, and listed otherwise; the study says what is needed:
+    pools, judge-pools and leaderboard, and pairwise with --verdicts, read tables and call no judge.
+    An explicit claim id goes before the expression: "agree:: sentinel.agreement.count=58..68".
+    Claims can also be written into the file by hand, before it is locked. What the file's form
+    forbids is not written, unless as a --draft.
     """
     ws = workspace()
     file = ws.registration(ident)
@@ -192,14 +160,33 @@ def new(
         served_model=served_model,
         api_key_env=api_key_env,
         passes=passes,
-        path=path,
+        orders=_read(orders, short.parse_orders),
+        path=path or "generate",
         prefix=prefix,
-        parallel=parallel,
-        arms=tuple(map(settings_text.parse_arm, arm or ())),
+        parallel=1 if parallel is None else parallel,
+        arms=tuple(map(short.parse_arm, arm or ())),
         missing=missing,
-        decoding=None if decoding is None else settings_text.parse_decoding(decoding),
+        decoding=_read(decoding, short.parse_decoding),
         max_tokens=max_tokens,
-        hang=None if hang is None else settings_text.parse_hang(hang),
+        hang=_read(hang, short.parse_hang),
+        votes=votes,
+        layout=layout,
+        columns=_read(column, short.parse_columns),
+        labels=_read(label, partial(short.parse_words, option="--label")),
+        preference=preference,
+        pools=_read(pool, short.parse_pools),
+        key=key,
+        split=split,
+        gap=gap,
+        sample=_read(sample, short.parse_sample),
+        judge_runs=tuple(map(short.parse_judge_run, judge_run or ())),
+        verdicts=_read(verdicts, _one_file),
+        verdict_columns=_read(verdict_columns, short.parse_verdict_columns),
+        says=says,
+        words=_read(word, partial(short.parse_words, option="--word")),
+        resolve=resolve,
+        resampling=_read(resampling, short.parse_resampling),
+        assumed=_read(assume, short.parse_assumed),
         seen=seen,
         primary=primary,
         due=due,
@@ -215,12 +202,11 @@ def new(
             }
         ),
     )
-    idle = _idle(known)
-    if idle:
-        raise UsageError(*idle)
-    known = _completed(known, draft=draft, ident=ident)
+    told = {"path": path, "parallel": parallel}
+    refuse_unfit(known, given=[name for name, value in told.items() if value is not None])
     if not draft:
-        _refuse(refusals(known))
+        known = completed(known, ident=ident)
+        refuse(refusals(known))
     write_synced(file, render(known).encode())
     if lock:
         try:
@@ -238,6 +224,20 @@ def new(
         say(f"Next: prereg check {ident}")
 
 
+def _read(given: T | None, parse: Callable[[T], R]) -> R | None:
+    """What an option says, where it is given."""
+    return None if given is None else parse(given)
+
+
+def _one_file(texts: list[str]) -> dict[str, str]:
+    """The file of verdicts, which the other options describe."""
+    if len(texts) > 1:
+        remedy = "give one, with --draft, and write the others into the file"
+        what = "only one file of verdicts can be described by options"
+        raise UsageError(Problem(what, where="--verdicts", found=str(len(texts)), remedy=remedy))
+    return short.parse_verdicts(texts[0])
+
+
 def _claims(sections: dict[str, tuple[Many, Callable[..., dict[str, Any]]]]) -> dict[str, Any]:
     """Parse every claim option; generated ids are unique over all sections."""
     parsed: dict[str, Any] = {}
@@ -250,127 +250,3 @@ def _claims(sections: dict[str, tuple[Many, Callable[..., dict[str, Any]]]]) -> 
             entries.append(entry)
         parsed[name] = tuple(entries)
     return parsed
-
-
-def _idle(values: DraftValues) -> list[Problem]:
-    """Flags that would have no effect: refused, for who gives one expects something of it."""
-    if values.base_urls:
-        given = {"--gguf": values.gguf, "--n-ctx": values.n_ctx}
-        given["--gpu-layers"] = values.n_gpu_layers
-        what, remedy = "is for a file, and --base-url is given", "leave one of the two out"
-    else:
-        given = {"--served-model": values.served_model, "--api-key-env": values.api_key_env}
-        what, remedy = "is for a served model", "give --base-url with it"
-    return [Problem(what, where=f, remedy=remedy) for f, v in given.items() if v is not None]
-
-
-def _lacking(values: DraftValues) -> list[str]:
-    served = ("gguf", "n_ctx", "n_gpu_layers") if values.base_urls else ("served_model",)
-    lacking = [n for n in _NEEDED if getattr(values, n) is None and n not in served]
-    if values.sentinel is None and values.real is None:
-        lacking.insert(0, "sentinel")
-    if values.primary is None and len(_claim_ids(values)) > 1:
-        lacking.append("primary")
-    return lacking
-
-
-def _refuse_missing_arms(values: DraftValues) -> None:
-    if values.study == "path-fidelity" and len(values.arms) != 2:
-        what = "path-fidelity compares two settings"
-        remedy = "give --arm twice, for example --arm path=generate --arm path=choice"
-        raise UsageError(Problem(what, where="--arm", found=str(len(values.arms)), remedy=remedy))
-
-
-def _completed(values: DraftValues, *, draft: bool, ident: str) -> DraftValues:
-    lacking = _lacking(values)
-    no_claim = not (values.bands or values.predictions)
-    if not draft:
-        _refuse_missing_arms(values)
-    if draft or not (lacking or no_claim):
-        return values
-    if sys.stdin.isatty():
-        # What was given comes first: after a dozen answers is no time to hear of it.
-        asked = {_PLACES[name] for name in lacking} | ({"bands"} if no_claim else set())
-        _refuse([p for p in refusals(values) if p.where not in asked])
-        return _ask(values, lacking, no_claim=no_claim)
-    told = [f"missing: {_flag(name, values)}" for name in lacking]
-    if no_claim:
-        told.append('missing: --band "sentinel.agreement.count=58..68"  # Or --predict')
-    say(f"Give these flags, or write a file to fill in: prereg new {ident} --draft")
-    raise UsageError(*told)
-
-
-def _flag(name: str, values: DraftValues) -> str:
-    """A flag that is lacking: with an example and what it is, or with what there is to choose."""
-    if name == "sentinel":
-        return "--sentinel sentinels/items.jsonl  # Item file; or --real"
-    if name == "primary":
-        return f"--primary (one of {', '.join(_claim_ids(values))})"
-    flag, meaning = _NEEDED[name]
-    return f"{flag} {_EXAMPLES[name]}  # {meaning.partition(' (e.g.')[0]}"
-
-
-def _claim_ids(values: DraftValues) -> list[str]:
-    """Ids of the bands and predictions, in the order of the file."""
-    return [str(claim["id"]) for claim in (*values.bands, *values.predictions)]
-
-
-def _refuse(problems: Iterable[Problem]) -> None:
-    """Raise `UsageError` where there are problems, each by its flag where it has one."""
-    told = [_by_flag(problem) for problem in problems]
-    if told:
-        say("Nothing was written; with --draft it is, to be mended by hand:")
-        raise UsageError(*told)
-
-
-def _by_flag(problem: Problem) -> Problem:
-    for place, flag in _FLAGS.items():
-        if _is_in(problem.where, place):
-            return replace(problem, where=f"{flag} ({problem.where})")
-    named = (n for n, place in _PLACES.items() if place == problem.where and n != "bands")
-    name = next(named, None)
-    own = None if name is None else _NEEDED[name][0] if name in _NEEDED else f"--{name}"
-    return replace(problem, where=own or problem.where)
-
-
-def _ask(values: DraftValues, lacking: Iterable[str], *, no_claim: bool) -> DraftValues:
-    for name in lacking:
-        if name == "sentinel":
-            values = _ask_one(values, name, "Sentinel item file (empty for none)", default="")
-            if not values.sentinel:
-                values = _ask_one(replace(values, sentinel=None), "real", "Real item file")
-        else:
-            ids = f"{_PRIMARY[1]} ({', '.join(_claim_ids(values))})"
-            question = ids if name == "primary" else _NEEDED[name][1]
-            values = _ask_one(values, name, question)
-    if no_claim:
-        values = _ask_one(values, "bands", "A band (e.g. sentinel.agreement.count=58..68)")
-    return values
-
-
-def _ask_one(
-    values: DraftValues, name: str, question: str, *, default: str | None = None
-) -> DraftValues:
-    """Ask until the answer is one that the loader takes; a typo costs no other answer."""
-    while True:
-        kind = int if name in _NUMBERS else str
-        answer = typer.prompt(question, type=kind, default=default, show_default=False, err=True)
-        problems: Iterable[Problem]
-        try:
-            parse = _PARSED.get(name)
-            answered = replace(values, **{name: parse(answer) if parse else answer})
-        except UsageError as exc:
-            problems = exc.problems
-        else:
-            if answer == default:
-                return answered
-            problems = [p for p in refusals(answered) if _is_in(p.where, _PLACES[name])]
-            if not problems:
-                return answered
-        for problem in problems:
-            say(f"  {_by_flag(problem)}")
-
-
-def _is_in(where: str | None, place: str) -> bool:
-    """Whether a place in the file is this one or inside it."""
-    return where is not None and (where == place or where.startswith((f"{place}.", f"{place}[")))

@@ -30,8 +30,9 @@ def score(
     """Score a run against what was locked; the verdict sets the exit code.
 
     0 PASS, 1 FAIL, 2 bad input, 3 REFUTED, 4 STOPPED, 5 INVALID, 6 INCONCLUSIVE. Writes
-    score.json, verdicts.csv (every row, every pass) and the disagreements beside the record; where
-    they cannot be written, the verdict is shown all the same. A pass means that what was registered
+    score.json, verdicts.csv (every row, every pass) and the disagreements of passes beside the
+    record (of votes, score.json alone); where they cannot be written, the verdict is shown all the
+    same. A pass means that what was registered
     came out, not that the judge is good.
     """
     ws = workspace()

@@ -86,7 +86,7 @@ def runs_table(found: Standing) -> Table:
     for name in ("run", "started", "trials done", "ended", "folder"):
         table.add_column(name, overflow="fold")
     for r in found.runs:
-        done = "?" if r.done is None else f"{r.done} of {r.trials}"
+        done = "?" if r.done is None else f"{r.done} of {r.trials}" if r.trials else "-"
         ended = ended_of(r) + (f": {r.entry.reason}" if r.entry.reason else "")
         folder = r.folder + (" (gone)" if r.missing else "")
         table.add_row(

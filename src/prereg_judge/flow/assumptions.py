@@ -27,37 +27,93 @@ _NEXT = re.compile(r",(?=\s*[A-Za-z_.]+\s*=)")  # a verdict may hold a comma
 
 
 @dataclass(frozen=True)
+class SlotPull:
+    """How a judge of pairs is drawn to a place, whatever the answers are that stand there.
+
+    Attributes
+    ----------
+    position
+        Its size is the chance that a call prefers the answer in that place, and its sign the
+        place: above 0 the answer shown first, below 0 the one shown second; in [-1, 1].
+    given
+        What such a call says: for each place that a row's leading verdict can have among the
+        verdicts, the place of the verdict that is given instead (`slot_verdicts`).
+    """
+
+    position: float
+    given: tuple[int, ...]
+
+
+def slot_verdicts(
+    verdicts: Sequence[str], sides: Mapping[str, int], *, first: bool
+) -> tuple[int, ...]:
+    """What a call says that prefers a place and not an answer.
+
+    Parameters
+    ----------
+    verdicts
+        The judge's list, V names.
+    sides
+        The side of each, as `judge_file.Pair.sides` has it: symmetric, each side once.
+    first
+        Whether the answer shown first is preferred, or the one shown second.
+
+    Returns
+    -------
+    tuple of int
+        V places among the verdicts: for a leading verdict that prefers an answer, the verdict
+        that prefers this place as strongly; for a tie, the one that prefers it most strongly.
+    """
+    place, strongest = {sides[v]: i for i, v in enumerate(verdicts)}, max(sides.values())
+    sign = 1 if first else -1
+    return tuple(place[sign * (abs(sides[v]) or strongest)] for v in verdicts)
+
+
+@dataclass(frozen=True)
 class RowAssumptions:
     """What is assumed of the rows of a set.
+
+    All of it but `accuracy` is about what the judge says; of a pair that is said of the answers as
+    they are shown.
 
     Attributes
     ----------
     agreement
-        Chance that two independent draws on a row give the same verdict, before any lean.
+        Chance that two independent draws on a row give the same verdict, before any lean and
+        position.
     accuracy
         Chance that a row's leading verdict is its label; None = not stated.
     lean
         A verdict and the chance with which a call gives it whatever the row; None = not stated.
     repeat
-        Chance that a call of a later pass repeats the first pass's verdict of the row.
+        Chance that a call of a later pass repeats the first pass's verdict of the row (of a pair,
+        in the same order).
+    pull
+        How a judge of pairs is drawn to a place; None = not stated.
     """
 
     agreement: float
     accuracy: float | None
     lean: tuple[str, float] | None
     repeat: float
+    pull: SlotPull | None = None
 
     def chances(self, leading: int, verdicts: Sequence[str]) -> tuple[float, ...]:
-        """The chance of each verdict on a row whose leading verdict is the one at `leading`."""
+        """The chance of each verdict on a row whose leading verdict is the one at `leading`.
+
+        A call is pulled to a place with chance s; else it leans with its chance; else it is drawn
+        from the row's own chances.
+        """
         n = len(verdicts)
         top = leading_chance(self.agreement, n)
         rest = min(top, (1 - top) / (n - 1))  # rounding must not put another before the leading
         own = [top if i == leading else rest for i in range(n)]
-        if self.lean is None:
-            return tuple(own)
-        verdict, share = self.lean
-        leant = [share if v == verdict else 0.0 for v in verdicts]
-        return tuple((1 - share) * p + extra for p, extra in zip(own, leant, strict=True))
+        if self.lean is not None:
+            verdict, share = self.lean
+            own = _mixed(own, verdicts.index(verdict), share)
+        if self.pull is not None:
+            own = _mixed(own, self.pull.given[leading], abs(self.pull.position))
+        return tuple(own)
 
     def alike(self, verdicts: Sequence[str]) -> tuple[float, float]:
         """Least and largest chance, over leading verdicts, that two independent draws agree."""
@@ -66,6 +122,11 @@ class RowAssumptions:
             for leading in range(len(verdicts))
         ]
         return min(each), max(each)
+
+
+def _mixed(chances: Sequence[float], place: int, share: float) -> list[float]:
+    """Chances of which a share goes to one verdict, whatever it was."""
+    return [(1 - share) * p + (share if i == place else 0.0) for i, p in enumerate(chances)]
 
 
 @dataclass(frozen=True)
@@ -142,8 +203,8 @@ def read_assumptions(stated: Mapping[str, str], inputs: Inputs) -> Assumptions:
     """
     reading = _Reading(stated, inputs)
     reading.fits()
-    faults = reading.faults()
-    rows = {s.role: reading.of_rows(s.role) for s in inputs.sets}
+    faults, pull = reading.faults(), reading.pull()
+    rows = {s.role: reading.of_rows(s.role, pull) for s in inputs.sets}
     _raise(reading.problems)
     found = {role: row for role, row in rows.items() if row is not None}
     _raise(_cut_off(found, inputs))
@@ -156,7 +217,7 @@ class _Reading:
     def __init__(self, stated: Mapping[str, str], inputs: Inputs) -> None:
         self._stated, self._inputs = stated, inputs
         self.problems: list[Problem] = []
-        self._verdicts = inputs.judge.spec.verdicts
+        self._verdicts, self._pair = inputs.judge.spec.verdicts, inputs.judge.spec.pair
         self._chances: dict[str, float | None] = {}
 
     def _wrong(self, key: str, what: str, remedy: str) -> None:
@@ -173,9 +234,9 @@ class _Reading:
             if not asked:
                 what, remedy = "no such items are registered", f"there are: {', '.join(sets)}"
                 self._wrong(key, what, remedy)
-            elif name == "position":
-                what = "a first-shown answer needs a pairwise judge and both orders"
-                self._wrong(key, what, "leave it out: the registration has `orders: [ab]`")
+            elif name == "position" and self._pair is None:
+                what = "the judge is not one of pairs, so that no answer is shown first"
+                self._wrong(key, what, "leave it out")
             elif name == "accuracy" and all(i.label is None for s in asked for i in s.items):
                 self._wrong(key, "no row has a label", "leave it out")
             elif name == "repeat" and (alike or protocol.passes < 2):
@@ -210,10 +271,23 @@ class _Reading:
             self.problems.append(Problem(what, remedy="together they are at most 1"))
         return Faults(hang, crash, spoilt, self._inputs.model.protocol.hang.call_timeout_s)
 
+    def pull(self) -> SlotPull | None:
+        """How the judge is drawn to a place; None where it is not stated or wrong."""
+        text = self._stated.get("position")
+        if text is None or self._pair is None:
+            return None
+        value = _number(text)
+        if value is None or not -1 <= value <= 1:
+            remedy = "state a number from -1 to 1: above 0 the answer shown first is preferred, "
+            self._wrong("position", "is no such chance", f"{remedy}below 0 the one shown second")
+            return None
+        sides: Mapping[str, int] = self._pair.sides
+        return SlotPull(value, slot_verdicts(self._verdicts, sides, first=value > 0))
+
     def _key(self, role: str, name: str) -> str:
         return f"{role}.{name}" if f"{role}.{name}" in self._stated else name
 
-    def of_rows(self, role: SetRole) -> RowAssumptions | None:
+    def of_rows(self, role: SetRole, pull: SlotPull | None) -> RowAssumptions | None:
         """What is assumed of the rows of a set; None where something is wrong with it."""
         least = 1 / len(self._verdicts)
         key = self._key(role, "agreement")
@@ -227,7 +301,7 @@ class _Reading:
         lean = self._lean(self._key(role, "lean"))
         if agreement is None:
             return None
-        return RowAssumptions(agreement, accuracy, lean, repeat)
+        return RowAssumptions(agreement, accuracy, lean, repeat, pull)
 
     def _lean(self, key: str) -> tuple[str, float] | None:
         if key not in self._stated:
@@ -252,6 +326,8 @@ class _Reading:
             "crash": "0",
             "unreadable": "0",
         }
+        if self._pair is not None:
+            meaning["position"] = "0"
         roles = [s.role for s in self._inputs.sets]
         told = []
         for key, means in meaning.items():

@@ -101,9 +101,11 @@ def _collect(
         if file.is_file():
             files[workspace.shown(file)] = file.read_bytes()
     if withheld:
-        content = {id(i): judges[s.file].content(i) for s in withheld.values() for i in s.items}
+        judge_of = {id(i): judges[s.file] for s in withheld.values() for i in s.items}
         files[WITHHELD] = withheld_bytes(
-            list(withheld.values()), content=lambda item: content[id(item)]
+            list(withheld.values()),
+            content=lambda item: judge_of[id(item)].content(item),
+            shapes=lambda item: judge_of[id(item)].shapes(item),
         )
         for name in [n for n in files if n.rpartition("/")[2] in _WITH_TEXT]:
             del files[name]
@@ -139,7 +141,8 @@ def _add_registration(
         locked = open_locked(workspace, ident, with_model=False, version=number)
         number = locked.lock.version
         paths = [workspace.registration(ident, number), workspace.lock(ident, number)]
-        paths.append(workspace.input(locked.inputs.model.judge))
+        others = [e for e in locked.lock.inputs if e.role in ("judge", "annotations", "verdicts")]
+        paths += [workspace.input(entry.name) for entry in others]
         for item_set in locked.inputs.sets:
             if withheld is None:
                 paths.append(workspace.input(item_set.file))

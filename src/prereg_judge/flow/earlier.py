@@ -9,6 +9,7 @@ from prereg_judge.ledger.events import RunEntry, run_entries
 from prereg_judge.record.run import read_plan, read_record
 from prereg_judge.registration.claims import Claims, Condition, tests_in
 from prereg_judge.registration.lock import parse_lock
+from prereg_judge.registration.schema import Registration
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.outcomes import EarlierRun
 from prereg_judge.workspace import Workspace
@@ -28,6 +29,11 @@ def earlier_names(claims: Claims) -> list[str]:
     """The `from_run` names in use, such as `cs-single-pass` or `cs-single-pass/2`."""
     params = (dict(ref.params) for ref in metric_refs(claims))
     return list(dict.fromkeys(p["from_run"] for p in params if "from_run" in p))
+
+
+def judge_runs(registered: Registration) -> list[str]:
+    """The earlier runs whose judges' verdicts are compared with annotators', by name."""
+    return list(dict.fromkeys(judge.run for judge in registered.judges if judge.run is not None))
 
 
 def locate(workspace: Workspace, name: str, *, pinned: bool) -> tuple[str, int]:
@@ -68,10 +74,11 @@ def earlier_runs(workspace: Workspace, claims: Claims, *, pinned: bool) -> dict[
     IntegrityError
         If its record was changed.
     """
-    return {name: _read(workspace, name, pinned) for name in earlier_names(claims)}
+    return {name: read_earlier(workspace, name, pinned=pinned) for name in earlier_names(claims)}
 
 
-def _read(workspace: Workspace, name: str, pinned: bool) -> EarlierRun:
+def read_earlier(workspace: Workspace, name: str, *, pinned: bool) -> EarlierRun:
+    """The verdicts of one earlier run; what it raises is what `earlier_runs` says."""
     ident, entry = _entry(workspace, name, pinned)
     folder = workspace.run(ident, entry.number)
     shown = workspace.shown(folder)
@@ -85,12 +92,15 @@ def _read(workspace: Workspace, name: str, pinned: bool) -> EarlierRun:
         what = "the earlier run's manifest is not the one that the ledger names"
         remedy = "restore the run's folder"
         raise IntegrityError(Problem(what, f"{shown}/{manifest.name}", remedy=remedy))
-    verdicts, passes = {}, 0
+    verdicts, by_order, passes = {}, {}, 0
     for line in read_plan(folder, shown=shown):
         made = record.by_trial.get(line.trial)
         role = "sentinel" if line.set == "sentinel" else "real"
-        verdicts[role, line.item, line.pass_no] = made[-1].verdict if made else None
+        verdict = made[-1].verdict if made else None
+        by_order[role, line.item, line.order, line.pass_no] = verdict
+        if line.order == "ab":
+            verdicts[role, line.item, line.pass_no] = verdict
         passes = max(passes, line.pass_no)
     lock = parse_lock((folder / "lock.json").read_bytes(), shown=f"{shown}/lock.json")
     items = {e.role.removeprefix("items."): e.sha256 for e in lock.inputs if "items" in e.role}
-    return EarlierRun(name, passes, verdicts, items)  # type: ignore[arg-type]
+    return EarlierRun(name, passes, verdicts, items, by_order, (ident, entry.number))  # type: ignore[arg-type]

@@ -53,6 +53,8 @@ def environment(inputs: Inputs, model: ModelInputs) -> dict[str, Any]:
     things lie on this machine. What servers say of theirs is recorded when they are asked.
     """
     told, local = machine(), inputs.model.model
+    if not inputs.model.calls:
+        return told
     settings = every_setting(inputs.model)
     told["settings"] = [asdict(each) for each in settings]
     if not isinstance(local, LocalModel) or model.facts is None:

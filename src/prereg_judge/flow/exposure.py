@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby, takewhile
 from typing import Any
 
+from prereg_judge.annotations import AnnotationTable
 from prereg_judge.canon import canonical_json, sha256_file, sha256_value
 from prereg_judge.errors import IntegrityError
 from prereg_judge.flow.prepare import Inputs
@@ -21,7 +22,7 @@ from prereg_judge.items import Item
 from prereg_judge.judge import Judge
 from prereg_judge.ledger.book import Ledger
 from prereg_judge.ledger.events import Event
-from prereg_judge.registration.lock import Lock, LockedExposure, Seen, parse_lock
+from prereg_judge.registration.lock import Lock, LockedExposure, Seen, is_rows, parse_lock
 from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.wording import without_hidden
 from prereg_judge.words import EXPOSURE_LEVELS, ExposureLevel
@@ -61,10 +62,27 @@ class Identity:
 
 def row_hashes(inputs: Inputs) -> dict[str, tuple[str, ...]]:
     """For each item set, short hashes of what the judge sees of each row, sorted."""
-    return {
+    hashes = {
         f"items.{s.role}": tuple(sorted(row_hash(inputs.judge, item) for item in s.items))
         for s in inputs.sets
     }
+    if inputs.tables.votes is not None:
+        hashes["annotations"] = vote_hashes(inputs.tables.votes)
+    return hashes
+
+
+def vote_hashes(table: AnnotationTable) -> tuple[str, ...]:
+    """Short hashes of the votes on each item that a registration reads, sorted."""
+    by_item: dict[str, list[list[str | None]]] = {}
+    for vote in table.votes:
+        told = [vote.left, vote.right, vote.annotator, vote.label]
+        by_item.setdefault(vote.item, []).append(told)
+    return tuple(
+        sorted(
+            sha256_value("item-votes", [item, sorted(votes, key=str)])[:ROW_DIGITS]
+            for item, votes in by_item.items()
+        )
+    )
 
 
 def row_hash(judge: Judge, item: Item) -> str:
@@ -90,6 +108,8 @@ def identity_of(
     served = () if isinstance(named, LocalModel) else (f"served:{named.model}",)
     items = {role: sha256_value("item-rows", list(r)) for role, r in rows.items()}
     files = {f"items.{s.role}": s.sha256 for s in inputs.sets}
+    if inputs.tables.votes is not None:
+        files["annotations"] = inputs.tables.votes.sha256
     return Identity(
         inputs.judge.sha256, inputs.judge.prompt_sha256, (*model, *served), items, files
     )
@@ -169,7 +189,7 @@ def exposure_at_lock(
     told = lock.exposure
     if told is None:  # a lock of the first form
         every = tuple(known.values())
-        return LockedExposure(inputs.model.exposure.seen, level_of(every), every)
+        return LockedExposure(inputs.model.exposure.seen, _level_here(inputs, every), every)
     # The ledger goes before the lock, but for what only the lock can still tell.
     kept = {(s.id, s.what): s for s in told.known}
     for key, seen in known.items():
@@ -179,7 +199,11 @@ def exposure_at_lock(
         else:
             kept[key] = seen
     every = tuple(kept.values())
-    return LockedExposure(told.stated, highest([told.level, level_of(every)]), every)
+    return LockedExposure(told.stated, highest([told.level, _level_here(inputs, every)]), every)
+
+
+def _level_here(inputs: Inputs, known: Iterable[Seen]) -> ExposureLevel:
+    return level_of(known, calls=inputs.model.calls)
 
 
 def _tells_more(then: Seen, now: Seen) -> bool:
@@ -193,9 +217,13 @@ def ledger_events(workspace: Workspace) -> list[Event]:
     return Ledger(workspace.ledger, workspace.shown(workspace.ledger)).events()
 
 
-def level_of(known: Iterable[Seen]) -> ExposureLevel:
-    """How much the ledger's entries amount to."""
-    return highest(_level(seen.same) for seen in known)
+def level_of(known: Iterable[Seen], *, calls: bool = True) -> ExposureLevel:
+    """How much the ledger's entries amount to.
+
+    Without `calls` there is no judge and no model: who has read the rows has seen everything.
+    """
+    levels = [_level(seen.same) for seen in known]
+    return highest("full" if level == "items" and not calls else level for level in levels)
 
 
 def highest(levels: Iterable[ExposureLevel]) -> ExposureLevel:
@@ -212,13 +240,14 @@ LEVEL_WORDS: dict[ExposureLevel, str] = {
     "none": "nothing of these items, this judge or this model had been run",
     "partly": "the judge or the model had been run, on other items",
     "items": "some of these items had been run, by another judge or model, or nobody can tell",
-    "full": "some of these items had been run by this judge and this model, or nobody can tell",
+    "full": "some of these items had been run by this judge and this model, or nobody can tell; of "
+    "tables, some of their rows had been read",
 }
 
 
 def _sentence(seen: Seen) -> str:
     parts: list[str] = [part for part in ("judge", "model") if part in seen.same]
-    sets = [part for part in seen.same if part.startswith("items.")]
+    sets = [part for part in seen.same if is_rows(part)]
     if sets:
         rows = "the same rows" if seen.rows is None else f"{seen.rows} of these rows"
         parts.append(f"{rows} ({', '.join(s.removeprefix('items.') for s in sets)})")
@@ -259,10 +288,10 @@ def _known(workspace: Workspace, event: Event) -> _Known:
     by_role: dict[str, list[str]] = {
         role: [e.sha256 for e in lock.inputs if e.role == role] for role in ("judge", "model")
     }
-    files = frozenset(e.sha256 for e in lock.inputs if e.role.startswith("items."))
+    files = frozenset(e.sha256 for e in lock.inputs if is_rows(e.role))
     rows = frozenset(row for each in lock.rows.values() for row in each)
     return _Known(
-        by_role["judge"][0],
+        next(iter(by_role["judge"]), ""),
         lock.derived.prompt_template,
         tuple(by_role["model"]) or tuple(told.get("model", ())),
         files | _sets(told),
@@ -308,7 +337,7 @@ def _shared(
     at: str,
 ) -> Seen | None:
     same: list[str] = []
-    if use.judge == mine.judge or (use.prompt and use.prompt == mine.prompt):
+    if (use.judge and use.judge == mine.judge) or (use.prompt and use.prompt == mine.prompt):
         same.append("judge")
     if use.model and use.model == mine.model:
         same.append("model")
@@ -319,13 +348,13 @@ def _shared(
             same.append(role)
         if common:
             n_rows = (n_rows or 0) + common
-    if use.rows is None and not any(part.startswith("items.") for part in same):
+    if use.rows is None and not any(map(is_rows, same)):
         same.append(UNTOLD)
     ident, what = key
     return Seen(ident, what, at, tuple(same), n_rows) if same else None
 
 
 def _level(same: Sequence[str]) -> ExposureLevel:
-    if not any(part.startswith("items.") or part == UNTOLD for part in same):
+    if not any(is_rows(part) or part == UNTOLD for part in same):
         return "partly" if same else "none"
     return "full" if {"judge", "model"} <= set(same) else "items"

@@ -46,6 +46,28 @@ def plan_problems(loaded: Loaded, sets: Sequence[ItemSet]) -> list[Problem]:
     return problems
 
 
+def judge_problems(loaded: Loaded, judge: Judge) -> list[Problem]:
+    """A judge of pairs in a study of single items, or the other way round."""
+    model, pair = loaded.model, judge.spec.pair
+    if not model.calls:
+        return []
+
+    def problem(what: str, path: tuple[str, ...], found: str, remedy: str) -> list[Problem]:
+        line = loaded.document.line_of(path)
+        return [Problem(what, loaded.shown, line, ".".join(path), found, remedy)]
+
+    if pair is None and model.study == "pairwise":
+        what, remedy = "the judge does not compare two answers", "give its file a `pair` section"
+        return problem(what, ("judge",), model.judge, remedy)
+    if pair is None and "ba" in model.protocol.orders:
+        what = "the order `ba` needs a judge of pairs"
+        return problem(what, ("protocol", "orders"), "ba", "write `orders: [ab]`")
+    if pair is not None and model.study == "self-agreement":
+        what = "a judge of pairs has a study of its own"
+        return problem(what, ("study",), model.study, "write `study: pairwise`")
+    return []
+
+
 def control_tokens(
     judge: Judge, sets: Sequence[ItemSet], messages: Messages, tokens: Sequence[str]
 ) -> list[Problem]:

@@ -36,6 +36,13 @@ def judged(
         claims,
         claimed,
         stops_tripped={rule.id: stop_state(rule, calls) for rule in claims.stops},
-        scored=scored_trials(data),
+        scored=_scored(data),
     )
     return verdict, claimed
+
+
+def _scored(data: StudyInput) -> int:
+    """Trials with a verdict; where nothing was called, the votes that were read."""
+    if data.items or data.table is None:
+        return scored_trials(data)
+    return int(data.table.counts[data.table.key].counts.sum())

@@ -23,6 +23,7 @@ from prereg_judge.registration.lock import (
     LockedInput,
     LockedRegistration,
     changed,
+    is_rows,
     parse_lock,
 )
 from prereg_judge.registration.schema import meaning
@@ -133,11 +134,15 @@ def _without_model(inputs: Inputs) -> dict[str, Any]:
 def labels_sha256(inputs: Inputs) -> str:
     """Hash of what scoring needs of the items, in file order.
 
-    Of each: set, id, kind, stratum, label, and the hash of what the judge sees.
+    Of each: set, id, kind, stratum, label, and the hash of what the judge sees; of a pair also
+    what its answers look like.
     """
     content = inputs.judge.content
+    shapes = inputs.judge.shapes
     rows = (
-        [s.role, i.id, i.kind, i.stratum, i.label, content(i)] for s in inputs.sets for i in s.items
+        [s.role, i.id, i.kind, i.stratum, i.label, content(i), *shapes(i)]
+        for s in inputs.sets
+        for i in s.items
     )
     return sha256_list("labels", rows)
 
@@ -278,7 +283,7 @@ def _lock_content(lock: Lock) -> Any:
     by_role: dict[str, list[str]] = {}
     for entry in lock.inputs:
         by_role.setdefault(entry.role, []).append(entry.sha256)
-    files = {role: hashes[0] for role, hashes in by_role.items() if role.startswith("items.")}
+    files = {role: hashes[0] for role, hashes in by_role.items() if is_rows(role)}
     rows = {role: sha256_value("item-rows", list(r)) for role, r in lock.rows.items()}
     judge = by_role.get("judge", [""])[0]
     return judge, lock.derived.prompt_template, by_role.get("model", []), files, rows

@@ -14,7 +14,7 @@ from prereg_judge import clock
 from prereg_judge.canon import sha256_bytes, sha256_file
 from prereg_judge.chain import write_synced
 from prereg_judge.errors import InputError, IntegrityError, Problem, UsageError
-from prereg_judge.flow.earlier import earlier_names, locate
+from prereg_judge.flow.earlier import earlier_names, judge_runs, locate
 from prereg_judge.flow.exposure import (
     Identity,
     highest,
@@ -237,7 +237,9 @@ def _exposure(
     """
     stated = inputs.model.exposure
     known = known_uses(workspace, events, identity, row_hashes(inputs))
-    least = highest([level_of(known), *([before.level] if before else [])])
+    least = highest(
+        [level_of(known, calls=inputs.model.calls), *([before.level] if before else [])]
+    )
     if stated.level is not None and EXPOSURE_LEVELS.index(stated.level) < EXPOSURE_LEVELS.index(
         least
     ):
@@ -315,12 +317,17 @@ def _entries(
     inputs: Inputs, model: ModelInputs, progress: Progress | None
 ) -> tuple[LockedInput, ...]:
     workspace = inputs.workspace
-    entries = [_entry("judge", inputs.model.judge, workspace.input(inputs.model.judge))]
-    for item_set in inputs.sets:
+    judge: list[tuple[InputRole, str]] = (
+        [("judge", inputs.model.judge)] if inputs.model.calls else []
+    )
+    entries = [
+        _entry(role, name, workspace.input(name)) for role, name in (*judge, *inputs.tables.files)
+    ]
+    for item_set in inputs.sets if inputs.model.calls else ():
         role: InputRole = "items.sentinel" if item_set.role == "sentinel" else "items.real"
         entries.append(_entry(role, item_set.file, workspace.input(item_set.file)))
     seen: set[tuple[str, int]] = set()
-    for name in earlier_names(inputs.claims):
+    for name in (*earlier_names(inputs.claims), *judge_runs(inputs.model)):
         ident, number = locate(workspace, name, pinned=False)
         if (ident, number) in seen:
             continue

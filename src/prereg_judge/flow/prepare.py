@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -21,10 +21,11 @@ from prereg_judge.errors import (
     raise_all,
 )
 from prereg_judge.flow.earlier import earlier_runs
-from prereg_judge.flow.guards import plan_problems
+from prereg_judge.flow.guards import judge_problems, plan_problems
 from prereg_judge.flow.settings import decoding_of, every_setting
+from prereg_judge.flow.tables import Tables, own_judge, read_tables
 from prereg_judge.items import ItemSet, load_items
-from prereg_judge.judge import Judge, check_items, load_judge
+from prereg_judge.judge import Judge, check_items, load_judge, no_judge
 from prereg_judge.ledger.book import Ledger
 from prereg_judge.ledger.events import versions
 from prereg_judge.plan import Plan
@@ -34,14 +35,14 @@ from prereg_judge.registration.lint import Facts, lint
 from prereg_judge.registration.load import Loaded, load_registration
 from prereg_judge.registration.schema import Registration
 from prereg_judge.registration.schema_model import LocalModel
-from prereg_judge.strict_yaml import path_text
+from prereg_judge.strict_yaml import YamlPath, path_text
 from prereg_judge.study.kinds import Study, study_of
 from prereg_judge.study.metric import Catalogue
 from prereg_judge.study.outcomes import EarlierRun
 from prereg_judge.withheld import FILE as WITHHELD
 from prereg_judge.withheld import load_withheld
 from prereg_judge.wording import not_a_file
-from prereg_judge.words import SetRole
+from prereg_judge.words import Order, SetRole
 from prereg_judge.workspace import Workspace
 
 T = TypeVar("T")
@@ -60,6 +61,7 @@ class Inputs:
     catalogue: Catalogue
     earlier: dict[str, EarlierRun]
     facts: Facts
+    tables: Tables
 
     @property
     def model(self) -> Registration:
@@ -75,7 +77,13 @@ class Inputs:
     def plan(self) -> Plan:
         """Its trials, in order."""
         protocol = self.model.protocol
-        return Plan(self.sets, orders=protocol.orders, passes=protocol.passes)
+        sets = self.sets if self.model.calls else ()
+        return Plan(sets, orders=protocol.orders, passes=protocol.passes)
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """The orders in which pairs were shown."""
+        return self.tables.orders or self.model.protocol.orders
 
     @cached_property
     def advice(self) -> tuple[Problem, ...]:
@@ -129,7 +137,7 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
             problems.extend(exc.problems)
             return None
 
-    judge = collected(lambda: _judge(workspace, loaded))
+    judge = collected(lambda: _judge(workspace, loaded)) if model.calls else no_judge()
     named: list[tuple[SetRole, str | None]] = [
         ("sentinel", model.items.sentinel),
         ("real", model.items.real),
@@ -142,14 +150,26 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
     events = Ledger(workspace.ledger, workspace.shown(workspace.ledger)).events(ident)
     pinned = len(versions(events)) >= version  # a version that is not locked yet is read anew
     earlier = collected(lambda: earlier_runs(workspace, loaded.claims, pinned=pinned))
+    tables = collected(lambda: _tables(workspace, loaded, pinned=pinned))
     raise_all(problems)
-    sets = tuple(s for s in found if s is not None)
     assert judge is not None
     assert earlier is not None
+    assert tables is not None
+    sets = (*(s for s in found if s is not None), *tables.sets)
     with_text = [s for s in sets if s.file not in workspace.withheld]
-    raise_all([*plan_problems(loaded, sets), *check_items(judge, with_text)])
-    catalogue = study_of(model.study).catalogue([s.role for s in sets])
+    raise_all([*plan_problems(loaded, sets), *judge_problems(loaded, judge)])
+    if model.calls:
+        raise_all(check_items(judge, with_text))
+    study = study_of(model.study)
+    catalogue = study.metrics([s.role for s in sets], votes=tables.table is not None)
     facts = _facts(model, judge=judge, sets=sets, earlier=earlier)
+    facts = replace(
+        facts,
+        orders=tables.orders or model.protocol.orders,
+        resolve=model.resolve,
+        verdicts=facts.verdicts or tuple(tables.scale.sides if tables.scale else ()),
+        parameters=_parameters(study, model, tables),
+    )
     raise_all(
         lint(
             loaded.claims,
@@ -160,7 +180,28 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
         )
     )
     raise_all(_rows_of_earlier(sets, earlier, loaded.shown))
-    return Inputs(workspace, loaded, judge, sets, catalogue, earlier, facts)
+    return Inputs(workspace, loaded, judge, sets, catalogue, earlier, facts, tables)
+
+
+def _parameters(study: Study, model: Registration, tables: Tables) -> dict[str, tuple[str, ...]]:
+    """Known values of the parameters that are about votes."""
+    if tables.table is None:
+        return {}
+    known = study.parameters(tables.table)
+    own = tuple(map(own_judge, range(1, model.protocol.passes + 1)))
+    return {**known, "judge": own} if model.calls else known
+
+
+def _tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables:
+    """What is read from tables; a name of no file is refused where the registration gives it."""
+    model = loaded.model
+    if model.annotations is not None:
+        file = model.annotations.file
+        _refuse_absent(workspace, loaded, ("annotations", "file"), file=file)
+    for at, judge in enumerate(model.judges):
+        if judge.file is not None:
+            _refuse_absent(workspace, loaded, ("judges", at, "file"), file=judge.file)
+    return read_tables(workspace, loaded, pinned=pinned)
 
 
 def _judge(workspace: Workspace, loaded: Loaded) -> Judge:
@@ -176,14 +217,14 @@ def _item_set(workspace: Workspace, loaded: Loaded, file: str, *, role: SetRole)
     return load_items(workspace.input(file), role=role, shown=file)
 
 
-def _refuse_absent(workspace: Workspace, loaded: Loaded, at: tuple[str, ...], *, file: str) -> None:
+def _refuse_absent(workspace: Workspace, loaded: Loaded, at: YamlPath, *, file: str) -> None:
     """Refuse a name of no file where the registration gives it, with the nearest that there is."""
     why = not_a_file(workspace.input(file))
     if why is None:
         return
     near = difflib.get_close_matches(file, _files_beside(workspace, file), n=3, cutoff=0.6)
     remedy = f"did you mean {' or '.join(near)}?" if near else "check the path"
-    what, line = f"the {at[0].removesuffix('s')} file {why}", loaded.document.line_of(at)
+    what, line = f"the {str(at[0]).removesuffix('s')} file {why}", loaded.document.line_of(at)
     raise InputError(Problem(what, loaded.shown, line, path_text(at), file, remedy))
 
 
@@ -213,7 +254,9 @@ def _facts(
         given=dict(_given(sets, earlier)),
         missing=model.missing,
         ships=judge.spec.ships,
-        trials=model.protocol.passes * len(model.protocol.orders) * sum(len(s.items) for s in sets),
+        trials=model.protocol.passes
+        * len(model.protocol.orders)
+        * (sum(len(s.items) for s in sets) if model.calls else 0),
         retries=model.protocol.hang.retries,
         stops=bool(model.stop),
         paths=tuple(s.path for s in settings),

@@ -8,7 +8,7 @@ renders them itself: they are hashed as they are sent, and nothing can be counte
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -22,13 +22,15 @@ from prereg_judge.errors import EngineError, InputError, Problem, raise_all
 from prereg_judge.flow.guards import Messages, control_tokens, lost_characters
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.flow.settings import constraint_of, every_setting
+from prereg_judge.judge import Message
 from prereg_judge.plan import Trial
 from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.wording import capped
-from prereg_judge.words import SetRole
+from prereg_judge.words import Order, SetRole
 from prereg_judge.workspace import model_files
 
-PromptKey = tuple[SetRole, str, str]  # set, item id, order
+PromptKey = tuple[SetRole, str, Order]  # set, item id, order
+Rendered = Mapping[PromptKey, Sequence[Message]]
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class ModelInputs:
     @property
     def longest(self) -> int:
         """Tokens of the longest prompt; 0 where they cannot be counted."""
-        return max(len(p.tokens) for p in self.prompt_of.values())
+        return max((len(p.tokens) for p in self.prompt_of.values()), default=0)
 
 
 def read_model(inputs: Inputs) -> ModelInputs:
@@ -104,16 +106,18 @@ def read_model(inputs: Inputs) -> ModelInputs:
         the path `choice` has more than the verdict to choose; two arms come to the same; a batch
         cannot hold a token of each call answered together.
     """
+    if not inputs.model.calls:
+        return ModelInputs((), None, "", {})
     raise_all([*_closed_for_choice(inputs), *_arms_alike(inputs), *_small_batches(inputs)])
-    messages: Messages = {
-        (s.role, i.id): inputs.judge.messages(i) for s in inputs.sets for i in s.items
-    }
+    messages = _messages(inputs)
+    raise_all(_order_unseen(inputs, messages))
     if not isinstance(inputs.model.model, LocalModel):
         return _served(inputs, messages)
     files = _files(inputs, inputs.model.model)
     with inspecting(str(files[0])) as inspector:
         facts = inspector.facts()
-        raise_all(control_tokens(inputs.judge, inputs.sets, messages, facts.control_texts))
+        texts: Messages = {(role, item): said for (role, item, _), said in messages.items()}
+        raise_all(control_tokens(inputs.judge, inputs.sets, texts, facts.control_texts))
         raise_all(lost_characters(inputs.judge, inputs.sets, inspector.respell))
         rendered = _render(inputs, inputs.model.model, facts, messages)
         raise_all(thinking_problems(inputs, facts, rendered[0][1]))
@@ -133,17 +137,46 @@ def read_model(inputs: Inputs) -> ModelInputs:
     return ModelInputs(files, facts, grammar, prompts)
 
 
-def _served(inputs: Inputs, messages: Messages) -> ModelInputs:
+def _messages(inputs: Inputs) -> Rendered:
+    """What is said to the model of every item in every order, in plan order."""
+    return {
+        (s.role, i.id, order): inputs.judge.messages(i, order=order)
+        for s in inputs.sets
+        for i in s.items
+        for order in inputs.model.protocol.orders
+    }
+
+
+def _order_unseen(inputs: Inputs, messages: Rendered) -> list[Problem]:
+    """A template that shows both orders alike would have the judge agree with itself for nothing.
+
+    Two answers that are the same, in some rows, are no fault.
+    """
+    pair, orders = inputs.judge.spec.pair, inputs.model.protocol.orders
+    if pair is None or len(orders) < 2:
+        return []
+    one, other = pair.answers
+    for s in inputs.sets:
+        for i in s.items:
+            both = [messages[s.role, i.id, order] for order in orders]
+            if i.fields[one] != i.fields[other] and both[0] == both[1]:
+                what = f"row {i.id!r} is shown alike in both orders"
+                remedy = "let the template show each answer in a place of its own, as it stands"
+                return [inputs.judge.placed(Problem(what, where="prompt", remedy=remedy))]
+    return []
+
+
+def _served(inputs: Inputs, messages: Rendered) -> ModelInputs:
     """Prompts for a server: the messages themselves."""
     fold = inputs.judge.spec.system_role == "fold"
     prompts: dict[PromptKey, Prompt] = {}
     for item_set in inputs.sets:
         for item in item_set.items:
-            said = messages[item_set.role, item.id]
-            told = tuple(folded(said) if fold else [dict(m) for m in said])
-            text = canonical_json(list(told)).decode()
-            digest = sha256_bytes(text.encode())
             for order in inputs.model.protocol.orders:
+                said = messages[item_set.role, item.id, order]
+                told = tuple(folded(said) if fold else [dict(m) for m in said])
+                text = canonical_json(list(told)).decode()
+                digest = sha256_bytes(text.encode())
                 prompts[item_set.role, item.id, order] = Prompt(
                     text, digest, (), sha256_value("messages", list(told)), messages=told
                 )
@@ -276,7 +309,7 @@ def _placed_grammar(inputs: Inputs, make: Callable[[], str]) -> str:
 
 
 def _render(
-    inputs: Inputs, model: LocalModel, facts: ModelFacts, messages: Messages
+    inputs: Inputs, model: LocalModel, facts: ModelFacts, messages: Rendered
 ) -> list[tuple[PromptKey, str]]:
     """Every prompt's text, in plan order."""
     settings = TemplateSettings(
@@ -284,12 +317,7 @@ def _render(
         date=date.fromisoformat(model.template_date) if model.template_date else None,
         arguments=model.template_args or {},
     )
-    return [
-        ((s.role, i.id, order), render_prompt(facts, messages[s.role, i.id], settings=settings))
-        for s in inputs.sets
-        for i in s.items
-        for order in inputs.model.protocol.orders
-    ]
+    return [(key, render_prompt(facts, said, settings=settings)) for key, said in messages.items()]
 
 
 def _reply_lengths(inputs: Inputs, inspector: Inspector) -> list[Problem]:

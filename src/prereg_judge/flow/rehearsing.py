@@ -29,13 +29,13 @@ from prereg_judge.flow.assumptions import (
     split_assumptions,
 )
 from prereg_judge.flow.collecting import Collector
-from prereg_judge.flow.earlier import metric_refs
 from prereg_judge.flow.judging import data_of, judged, not_called
 from prereg_judge.flow.locked import newest_version
 from prereg_judge.flow.prepare import Inputs, read_inputs
-from prereg_judge.flow.prompts import ModelInputs, Prompt
+from prereg_judge.flow.prompts import ModelInputs, Prompt, PromptKey
+from prereg_judge.flow.rehearsal_notes import notes_on
 from prereg_judge.flow.settings import EngineSettings, decoding_of, every_setting
-from prereg_judge.flow.views import trial_of
+from prereg_judge.flow.views import pair_scale, trial_of
 from prereg_judge.flow.watching import Watcher
 from prereg_judge.judge import Judge
 from prereg_judge.record.run import AttemptWriter, Record, read_record
@@ -43,21 +43,12 @@ from prereg_judge.record.state import RunState
 from prereg_judge.registration.reach import domain_of
 from prereg_judge.report.rehearsal import Play, Rehearsal, Scenario
 from prereg_judge.stopping import StopWatch
-from prereg_judge.study.calls import count_reason
 from prereg_judge.study.metric import MetricRef
-from prereg_judge.words import SetRole
+from prereg_judge.words import Order
 from prereg_judge.workspace import Workspace
 
 MOST_TIMES = 100_000
 _MEMORY = Path("/dev/shm")  # syncing costs nothing there
-_SIMULATED_REASONS = frozenset({None, "hang", "crash", "unreadable"})
-_NOT_SIMULATED = {
-    "allowed_mass": "the simulated judge gives everything to what the schema allows",
-    "forced": "the simulated judge gives everything to what the schema allows",
-    "probability_change": "each simulated arm is sure of its verdict",
-    "calls.batches_lost": "simulated calls are answered one by one",
-    "calls.seconds": "a simulated call takes no time, and a hang the registered time limit",
-}
 
 
 def rehearse(
@@ -89,15 +80,17 @@ def rehearse(
     Raises
     ------
     InputError, UsageError
-        If the registration, its judge or its items have problems, or the assumptions do not fit.
+        If the registration, its judge or its items have problems, it makes no call, or the
+        assumptions do not fit.
     """
     if not 1 <= times <= MOST_TIMES or seed < 0:
         what = f"plays from 1 to {MOST_TIMES} times, with a seed from 0"
         raise UsageError(Problem(what, found=f"--times {times} --seed {seed}"))
-    stated = split_assumptions(assume, option="--assume")
-    others = split_assumptions(against, option="--against")
     version = newest_version(workspace, ident, drafts=True)
     inputs = read_inputs(workspace, ident, version=version)
+    _refuse_without_calls(inputs)
+    stated = split_assumptions(assume, option="--assume")
+    others = split_assumptions(against, option="--against")
     both = [stated, *([instead(stated, others)] if others else [])]
     assumed = [read_assumptions(one, inputs) for one in both]
     stage = Stage(inputs)
@@ -108,10 +101,19 @@ def rehearse(
             plays.append(stage.play(one, entropy_of(seed, number)))
             played += 1
             progress(played)
-        notes = tuple(_notes(inputs, one))
+        notes = tuple(notes_on(inputs, one))
         within = _within(inputs, plays[0].claimed)
         scenarios.append(Scenario(dict(one.stated), one.unstated, notes, tuple(plays), within))
     return Rehearsal(ident, inputs.model.title, len(inputs.plan), times, seed, tuple(scenarios))
+
+
+def _refuse_without_calls(inputs: Inputs) -> None:
+    if inputs.model.calls:
+        return
+    what = "makes no call, so there is no judge to simulate: its numbers follow from tables that "
+    what += "are there already, and no play would differ from another"
+    remedy = f"see `prereg check {inputs.model.id}` for what its claims are worth"
+    raise UsageError(Problem(what, inputs.loaded.shown, remedy=remedy))
 
 
 def _within(inputs: Inputs, refs: Iterable[MetricRef]) -> dict[MetricRef, tuple[float, float]]:
@@ -199,10 +201,12 @@ def situations(
 ) -> Callable[[str], Situation]:
     """What the simulated judge of one play makes of each call.
 
-    A row has one leading verdict throughout a play. Where two arms are compared each is sure of
-    a verdict of its own, drawn from the row's chances, so that two arms agree as stated.
+    A row has one leading verdict throughout a play. That of a pair is said of answer a and answer
+    b: in the order `ba` the judge leads with what says the same of the answers as shown. Where two
+    arms are compared each is sure of a verdict of its own, drawn from the row's chances, so that
+    two arms agree as stated.
     """
-    verdicts = inputs.judge.spec.verdicts
+    verdicts, pair = inputs.judge.spec.verdicts, pair_scale(inputs)
     table = {
         role: [row.chances(leading, verdicts) for leading in range(len(verdicts))]
         for role, row in assumed.rows.items()
@@ -218,10 +222,14 @@ def situations(
         for item in s.items
     }
     arms = bool(inputs.model.protocol.arms)
+    shown: dict[Order, list[int]] = {
+        order: [verdicts.index(pair.mapped(v, order) if pair else v) for v in verdicts]
+        for order in inputs.model.protocol.orders
+    }
 
     def situation(name: str) -> Situation:
         key = trial_of(name)
-        leading = of_rows[key.set, key.item_id]
+        leading = shown[key.order][of_rows[key.set, key.item_id]]
         chances = table[key.set][leading]
         if arms:
             said = entropy(f"arm/{name}", 0).choice(len(verdicts), p=chances)
@@ -240,7 +248,7 @@ def _leading(
     label: str | None,
     accuracy: float | None,
 ) -> int:
-    """The place of a row's leading verdict."""
+    """The place of a row's leading verdict; of a pair, as it is said in the order `ab`."""
     right, any_of = rng.random(), int(rng.integers(len(verdicts)))
     if accuracy is None or label is None:
         return any_of
@@ -253,12 +261,12 @@ def _leading(
 
 def _prompts(inputs: Inputs) -> ModelInputs:
     """The prompts as messages: there is no model that could make tokens of them."""
-    prompts: dict[tuple[SetRole, str, str], Prompt] = {}
+    prompts: dict[PromptKey, Prompt] = {}
     for item_set in inputs.sets:
         for item in item_set.items:
-            messages = inputs.judge.messages(item)
-            digest = sha256_bytes(canonical_json(messages))
             for order in inputs.model.protocol.orders:
+                messages = inputs.judge.messages(item, order=order)
+                digest = sha256_bytes(canonical_json(messages))
                 prompts[item_set.role, item.id, order] = Prompt("", digest, (), "")
     return ModelInputs((), None, "", prompts)
 
@@ -303,46 +311,4 @@ def _instance(schema: Mapping[str, Any]) -> Any:
         case "object":
             fields = schema.get("properties", {})
             return {name: _instance(fields[name]) for name in schema.get("required", [])}
-    return None
-
-
-def _notes(inputs: Inputs, assumed: Assumptions) -> list[str]:
-    """What a reader must know of a scenario, as sentences."""
-    verdicts, protocol = inputs.judge.spec.verdicts, inputs.model.protocol
-    said = []
-    for role, row in assumed.rows.items():
-        if row.lean is not None:
-            low, high = row.alike(verdicts)
-            said.append(
-                f"With the lean, two independent draws on a {role} row agree with chance "
-                f"{low:.4g} to {high:.4g}, by the row's leading verdict."
-            )
-    if protocol.arms:
-        said.append("The stated agreement is taken as that of the two arms.")
-    elif protocol.decoding.mode != "sampled":
-        said.append(
-            f"Under `{protocol.decoding.mode}` decoding a later pass repeats the first, whatever "
-            "agreement is stated; only hangs and crashes differ."
-        )
-    for ref in metric_refs(inputs.claims):
-        why = _not_simulated(ref)
-        if why is not None:
-            said.append(f"{ref} is not simulated: {why}.")
-        run = dict(ref.params).get("from_run")
-        if run is not None:
-            said.append(
-                f"{ref} compares with the real run {run}; the simulated judge knows nothing of "
-                "it and answers as stated."
-            )
-    return said
-
-
-def _not_simulated(ref: MetricRef) -> str | None:
-    """Why a metric comes out by this tool's invention alone; None where it does not."""
-    name = ref.base.name
-    for part, why in _NOT_SIMULATED.items():
-        if name.startswith(part) or part in name.split(".")[1:2]:
-            return why
-    if name.startswith("calls.") and count_reason(ref) not in _SIMULATED_REASONS:
-        return f"no simulated call ends as {count_reason(ref)}"
     return None

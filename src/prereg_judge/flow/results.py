@@ -32,7 +32,13 @@ from prereg_judge.report.files import (
     score_json,
     verdicts_csv,
 )
+from prereg_judge.report.numbers import of_things
+from prereg_judge.study.judge_pools import side_by_side
+from prereg_judge.study.outcomes import StudyInput
+from prereg_judge.study.pairs import swap_tables
 from prereg_judge.study.rows import Row, disagreements, rows_of, transitions, trial_of
+from prereg_judge.tallies import tally, voted_twice
+from prereg_judge.votes import PAIR_KEYS
 from prereg_judge.workspace import Workspace
 
 
@@ -90,7 +96,7 @@ def _other_scorings(scored: Scored, made: Sequence[Scoring], now: str) -> list[s
 
 
 def _result(scored: Scored) -> Result:
-    registered = scored.locked.inputs.model
+    registered, data = scored.locked.inputs.model, scored.data
     roles = [s.role for s in scored.locked.inputs.sets]
     manifest = scored.record.manifest or {}
     return Result(
@@ -111,7 +117,7 @@ def _result(scored: Scored) -> Result:
         facts=_facts(scored),
         verdict=scored.verdict,
         summary=scored.summary,
-        tables=tuple(t for role in roles for t in transitions(scored.data, role)),
+        tables=tuple(t for role in roles for t in transitions(data, role)),
         notes=scored.notes,
         disagreements=_disagreements(scored),
         provenance={
@@ -123,8 +129,8 @@ def _result(scored: Scored) -> Result:
             "ledger_head_at_end_of_run": manifest.get("ledger_head"),
             "tool": {"version": __version__, "source_sha256": tool_source_sha256()},
         },
-        arms=scored.data.arms,
-        curves=scored.locked.inputs.study.curves(scored.data),
+        arms=data.arms,
+        curves=scored.locked.inputs.study.curves(data),
         primary=registered.primary_claim,
         post_hoc=tuple(
             PostHocLine(
@@ -133,6 +139,15 @@ def _result(scored: Scored) -> Result:
             for p in scored.post_hoc
         ),
         rows=_rows(scored),
+        swaps=tuple(
+            table
+            for role in roles
+            for number in range(1, data.passes + 1)
+            for table in swap_tables(data, role, number)
+        ),
+        sides=data.pair.sides if data.pair is not None else {},
+        judges=side_by_side(data) if data.table is not None else (),
+        pools=data.table.pools if data.table is not None else (),
     )
 
 
@@ -144,21 +159,75 @@ def _ended(scored: Scored, entry: RunEntry) -> str:
 
 def _facts(scored: Scored) -> dict[str, str]:
     registered = scored.locked.inputs.model
+    locked = {"registration": f"{registered.id}, locked {scored.locked.lock.locked_at}"}
+    told = _call_facts(scored) if registered.calls else {}
+    why = {"rows": size.why} if (size := registered.sample_size) else {}
+    seen = {"seen before": registered.exposure.seen}
+    return {**locked, **told, **_table_facts(scored), **seen, **_known(scored), **why}
+
+
+def _table_facts(scored: Scored) -> dict[str, str]:
+    """What was read from tables, and by which registered rules."""
+    registered = scored.locked.inputs.model
+    facts = _vote_facts(scored)
+    for judge in registered.judges:
+        source = judge.file or f"run {judge.run}, pass {judge.pass_}"
+        facts[f"judge {judge.name}"] = source
+    if registered.resolve is not None:
+        facts["two orders"] = f"resolved by {registered.resolve}"
+    if registered.resampling is not None:
+        drawn = registered.resampling
+        how = "each stratum by itself" if drawn.by_stratum else "all items together"
+        times = f"{drawn.resamples} times, seed {drawn.seed}, {how}"
+        facts["resampling"] = f"{times}; bootstrap intervals are percentile intervals"
+    return facts
+
+
+def _vote_facts(scored: Scored) -> dict[str, str]:
+    """The votes that are compared: how many, what was left out, which are on the same item."""
+    told, votes = scored.locked.inputs.model.annotations, scored.locked.inputs.tables.votes
+    if told is None or votes is None:
+        return {}
+    pools = (told.pools[0].name, told.pools[1].name)
+    left = "".join(f"; left out: {n} ({why})" for why, n in votes.left_out.items())
+    counts = {key: tally(votes, key=key, pools=pools) for key in PAIR_KEYS}
+    both = {key: int((c.by_pool > 0).all(axis=1).sum()) for key, c in counts.items()}
+    rated = of_things(both[told.key], "item")
+    if counts[told.key].models is not None:
+        with_key = [f"{of_things(n, 'item')} with the key `{key}`" for key, n in both.items()]
+        rated = ", ".join(with_key)
+    facts = {
+        "votes": f"{told.file} ({len(votes.votes)} votes of {' and '.join(pools)}{left})",
+        "rated by both": rated,
+        "key": f"{told.key}; equal votes: {told.split}",
+    }
+    if twice := voted_twice(votes, key=told.key, pools=pools):
+        facts["voted twice"] = (
+            f"{of_things(twice, 'vote')} by an annotator who had judged the same item, the other "
+            "way round"
+        )
+    if told.sample is not None:
+        facts["sample"] = f"{told.sample.items} doubly rated items, seed {told.sample.seed}"
+    return facts
+
+
+def _call_facts(scored: Scored) -> dict[str, str]:
+    """Judge, items, model and protocol of a run."""
+    registered = scored.locked.inputs.model
     protocol, decoding = registered.protocol, registered.protocol.decoding
     settings = decoding.model_dump(exclude={"mode"})
     drawn = ", ".join(f"{k} {v:g}" for k, v in settings.items())
     sets = [f"{s.role}: {s.file} ({len(s.items)} rows)" for s in scored.locked.inputs.sets]
+    orders = f", orders {' and '.join(protocol.orders)}" if len(protocol.orders) > 1 else ""
     return {
-        "registration": f"{registered.id}, locked {scored.locked.lock.locked_at}",
         "judge": f"{registered.judge} ({scored.locked.inputs.judge.spec.title})",
         "items": "; ".join(sets),
         "model": _model(registered),
-        "protocol": f"{protocol.passes} passes, " + _settings(registered) + _workers(registered),
+        "protocol": f"{protocol.passes} passes{orders}, "
+        + _settings(registered)
+        + _workers(registered),
         "decoding": decoding.mode + (f" ({drawn})" if drawn else ""),
         "without a verdict": f"missing: {registered.missing}",
-        "seen before": registered.exposure.seen,
-        **_known(scored),
-        **({"rows": why.why} if (why := registered.sample_size) else {}),
     }
 
 
@@ -208,6 +277,7 @@ def _disagreements(scored: Scored) -> tuple[DisagreementLine, ...]:
                 {name: item.fields.get(name) for name in names},
                 tuple(a.text if a else None for a in last),
                 tuple(a.unscored if a else None for a in last),
+                tuple(a.verdict if a else None for a in last) if scored.data.pair else (),
             )
         )
     return tuple(lines)
@@ -222,10 +292,18 @@ def _rows(scored: Scored) -> tuple[VerdictLine, ...]:
         return "not_called" if outcome is None else outcome.unscored
 
     return tuple(
-        VerdictLine(row, tuple(why(row, n) for n in range(1, data.passes + 1)))
+        VerdictLine(row, tuple(why(row, n) for n in range(1, data.passes + 1)), _said(data, row))
         for s in scored.locked.inputs.sets
         for row in rows_of(data, s.role)
     )
+
+
+def _said(data: StudyInput, row: Row) -> tuple[str | None, ...]:
+    """What the judge said in each pass of the answers as shown; nothing where they are no pairs."""
+    if data.pair is None:
+        return ()
+    trials = (trial_of(row, number) for number in range(1, data.passes + 1))
+    return tuple(o.said if (o := data.outcomes.get(trial)) else None for trial in trials)
 
 
 def write_result(workspace: Workspace, scored: Scored, result: Result) -> dict[str, Path]:
@@ -246,9 +324,14 @@ def score_bytes(value: dict[str, Any]) -> bytes:
 
 
 def derived_files(result: Result, *, passes: int) -> dict[str, bytes]:
-    """The verdicts and the disagreements as files, by name."""
-    return {
-        "verdicts.csv": verdicts_csv(result.rows, passes=passes),
-        "disagreements.jsonl": disagreements_jsonl(result.disagreements),
-        "disagreements.csv": disagreements_csv(result.disagreements, passes=passes),
-    }
+    """The verdicts and the disagreements as files, by name; none that can hold nothing.
+
+    A study of votes has no rows; passes of one run cannot disagree where there is only one.
+    """
+    files = {}
+    if result.rows:
+        files["verdicts.csv"] = verdicts_csv(result.rows, passes=passes)
+    if result.rows and passes > 1:
+        files["disagreements.jsonl"] = disagreements_jsonl(result.disagreements)
+        files["disagreements.csv"] = disagreements_csv(result.disagreements, passes=passes)
+    return files

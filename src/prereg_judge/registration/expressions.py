@@ -19,19 +19,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import count
-from typing import Any
+from typing import Any, get_args
 
 from prereg_judge.registration.scanner import NAME, NUMBER, Scanner, whole
+from prereg_judge.registration.schema_claims import MetricParams
 
 _ID = re.compile(r"\s*([a-z0-9][a-z0-9-]{0,63})::\s*")
 _PARAM = re.compile(r"\s*([a-z_]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^,\]\"']*))")
 _OPERATOR = re.compile(r"<=|>=|==|=(?!>)|<|>|in\b")
 _LIMIT = re.compile(r"\.ci_(?:low|high)\b")
 _NAMES = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-_PARAMS = (
-    "kind", "stratum", "verdict", "to", "pass", "from_run", "from_pass", "reason", "temperature",
-)  # fmt: skip
-_WHOLE_PARAMS = {"pass", "from_pass"}
+# Names of parameters as the file has them, each with the type of its value.
+_PARAMS = {
+    field.alias or name: field.annotation
+    for name, field in MetricParams.model_fields.items()
+    if name != "metric"
+}
+_WHOLE_PARAMS = {name for name, kind in _PARAMS.items() if int in get_args(kind)}
 
 _BAND_EXAMPLE = "sentinel.agreement.count=58..68"
 _PREDICTION_EXAMPLE = "real.flips_from.count[from_run=x,verdict=KEEP] >= 8"

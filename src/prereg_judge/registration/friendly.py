@@ -8,21 +8,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 
 from pydantic_core import ErrorDetails
 
 from prereg_judge.complaints import Shape, form_problems
 from prereg_judge.errors import Problem
-from prereg_judge.registration.schema import registration_json_schema
+from prereg_judge.registration.schema import Registration
+from prereg_judge.registration.schema_forms import form_of, registration_json_schema
 from prereg_judge.strict_yaml import Document, YamlPath
 
 _PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
-@lru_cache(maxsize=1)
+@cache
 def _shape() -> Shape:
     return Shape(registration_json_schema())
+
+
+@cache
+def _shape_of(form: type[Registration]) -> Shape:
+    return Shape(form.model_json_schema(by_alias=True))
 
 
 def schema_problems(errors: Iterable[ErrorDetails], document: Document, file: str) -> list[Problem]:
@@ -31,7 +37,7 @@ def schema_problems(errors: Iterable[ErrorDetails], document: Document, file: st
     `errors` are `ValidationError.errors()` of a `Registration`; `document` and `file` are what
     was validated and its name as errors show it.
     """
-    return form_problems(errors, document, file, shape=_shape())
+    return form_problems(errors, document, file, shape=_shape_of(form_of(document.data)))
 
 
 def choices_named(problems: Iterable[Problem]) -> list[Problem]:

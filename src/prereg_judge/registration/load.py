@@ -17,9 +17,11 @@ from prereg_judge.canon import sha256_bytes
 from prereg_judge.complaints import foreign_character
 from prereg_judge.complaints import shown as _shown
 from prereg_judge.errors import InputError, Problem, raise_all
+from prereg_judge.registration.as_claims import to_claims
 from prereg_judge.registration.claims import Claims
 from prereg_judge.registration.friendly import choices_named, schema_problems
-from prereg_judge.registration.schema import CLAIM_SECTIONS, Registration, to_claims
+from prereg_judge.registration.schema import CLAIM_SECTIONS, Registration
+from prereg_judge.registration.schema_forms import form_of
 from prereg_judge.strict_yaml import Document, YamlPath, parse, path_text
 from prereg_judge.wording import (
     control_character,
@@ -115,7 +117,7 @@ def read_registration(raw: bytes, *, shown: str) -> Loaded:
     known = {p.where for p in problems}
     model = None
     try:
-        model = Registration.model_validate(document.data)
+        model = form_of(document.data).model_validate(document.data)
     except ValidationError as exc:
         errors = exc.errors(include_url=False)
         found = schema_problems(errors, document, shown)

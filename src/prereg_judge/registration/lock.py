@@ -24,7 +24,14 @@ _READ = (1, 2)  # the first had neither rows, labels, exposure nor versions
 FILE_MISSING = "the locked file is missing"
 PACKAGE = Path(__file__).parents[1]
 
-InputRole = Literal["judge", "items.sentinel", "items.real", "model", "from_run"]
+InputRole = Literal[
+    "judge", "items.sentinel", "items.real", "model", "from_run", "annotations", "verdicts"
+]
+
+
+def is_rows(role: str) -> bool:
+    """Whether an input holds rows or votes: what exposure is about."""
+    return role.startswith("items.") or role == "annotations"
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,18 @@ from prereg_judge.registration.refs import (
 from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.study.calls import count_reason
 from prereg_judge.study.counted import LEVEL, is_rate
-from prereg_judge.study.metric import Catalogue, MetricRef
+from prereg_judge.study.metric import Catalogue, MetricRef, MetricSpec
 from prereg_judge.words import INFRASTRUCTURE, Unscored
 
 # Metrics whose n is every row that is asked about.
 _EVERY_ROW = {
     "agreement", "fidelity", "flips", "verdict",
     "ships.any", "ships.all", "ships.some", "ships.none",
+    "order.reversal", "order.consistent", "order.exact", "order.tie_unstable", "resolved.verdict",
 }  # fmt: skip
+# Counts of items whose n is open before the run.
+_OPEN = {"order.reversal_decided"}
+_OF_CALLS = "calls."
 # Of these, `verdict` says which rows are counted at all, by their first verdict.
 _BY_FIRST = {"flips", "fidelity"}
 # What the model gave, not counts of rows.
@@ -53,8 +57,10 @@ def domain_of(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> Domain |
     if name.startswith("calls.seconds."):
         below = name == "calls.seconds.mean" and ref.name.endswith(".ci_low")  # a t interval
         return Domain(-math.inf if below else 0.0, math.inf, whole=False)
-    if role_of(ref) is None:
+    if name.startswith(_OF_CALLS):
         return _calls_domain(ref, facts)
+    if _by_catalogue(ref, stem):
+        return _stated_domain(ref, catalogue.specs[name])
     if stem in _MEASURED:
         return _measured(ref, stem, facts)
     pairs = _row_pairs(ref.base, facts)
@@ -62,6 +68,23 @@ def domain_of(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> Domain |
         return Domain.listed(value_at(ref, k, n) for k, n in pairs)
     most = rows_counted(ref, facts) * (facts.passes if stem == "missing" else 1)
     return _range(ref, least_n=1, most_n=most, most_k=most - _never_hit(ref.base, facts))
+
+
+def _by_catalogue(ref: MetricRef, stem: str) -> bool:
+    """Whether a metric is no count of rows, so that only its catalogue says what it can be."""
+    if role_of(ref) is None:
+        return True
+    head = stem.partition(".")[0] if "." in stem else ref.base.name.split(".")[1]
+    counted = stem in _EVERY_ROW or stem in NEEDS_LABELS or stem in _OPEN
+    return head in ("order", "length", "markdown", "resolved") and not counted
+
+
+def _stated_domain(ref: MetricRef, spec: MetricSpec) -> Domain:
+    """The range of the catalogue; an interval by resampling lies in it too."""
+    low, high = spec.domain
+    top = high if isinstance(high, float | int) else math.inf
+    whole = ref == ref.base and spec.unit in ("items", "models", "votes")
+    return Domain(low, top, whole=whole)
 
 
 def value_at(ref: MetricRef, k: int, n: int) -> float:

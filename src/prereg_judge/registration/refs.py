@@ -13,7 +13,9 @@ from typing import Literal
 from prereg_judge.shaping import Decoding
 from prereg_judge.study.expected import temperature_of
 from prereg_judge.study.metric import Catalogue, MetricRef, MetricSpec
-from prereg_judge.words import SET_ROLES, UNSCORED, Missing, SetRole
+from prereg_judge.study.table_metrics import MOST_MODELS
+from prereg_judge.votes import SIDES
+from prereg_judge.words import SET_ROLES, UNSCORED, Missing, Order, SetRole
 
 # The part of a name between the set and the last word, for what the catalogue does not say.
 _NEEDS_TWO_PASSES = {
@@ -23,14 +25,20 @@ _NEEDS_TWO_PASSES = {
 # Made of the probabilities of verdicts, or of what the model gave to the allowed tokens.
 _NEEDS_CHOICE = {"expected_agreement", "probability_change"}
 _NEEDS_MASS = {"allowed_mass", "forced"}
-NEEDS_LABELS = {"wrong", "wrong_ships", "wrong_found", "wrong_repeated"}
+NEEDS_LABELS = {"wrong", "wrong_ships", "wrong_found", "wrong_repeated", "resolved.wrong"}
+# Compare the two orders of a pair, or resolve them; and those of them that need a second pass.
+_NEEDS_BOTH_ORDERS = ("order.", "resolved.")
+_NEEDS_REPEATS = {"order.repeat", "order.excess"}
 # Settled by the item file and the judge file: a run can change nothing about them.
 _KNOWN_BEFORE = {"distinct", "duplicates"}
 # Metrics without an interval.
 _NO_INTERVAL = {
     "calls.count", "calls.attempts_per_trial", "calls.batches_lost", "calls.seconds.max",
-    "allowed_mass.min", "probability_change.max",
+    "allowed_mass.min", "probability_change.max", "order.bias.p", "items.count",
+    "lean.sign_test.p",
 }  # fmt: skip
+# Compare a trait of the answers with what known labels prefer.
+_LABELLED_MEASURES = {"length.follow.difference", "markdown.follow.difference"}
 
 _SAMPLED = Decoding("sampled")
 
@@ -75,6 +83,12 @@ class Facts:
         Whether the judge thinks before its reply, with a cap of its own.
     parallel
         Most calls at once, over all arms; None = not known.
+    orders
+        The orders in which each item is shown.
+    resolve
+        The rule by which the verdicts of two orders become one, where one is registered.
+    parameters
+        Known values of the parameters that are about tables of votes, by the parameter's name.
     """
 
     table: Mapping[SetRole, Mapping[Cell, int]]
@@ -92,6 +106,9 @@ class Facts:
     server: bool = False
     thinking: bool = False
     parallel: int | None = None
+    orders: tuple[Order, ...] = ("ab",)
+    resolve: str | None = None
+    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def chooses(self) -> bool:
@@ -222,9 +239,32 @@ def _needs(ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
     if stem in _NEEDS_TWO_PASSES and facts.passes < 2:
         what = f"`{ref.name}` compares passes and the protocol has one"
         yield Trouble("metric", what, "write `passes: 2` or more, or leave the claim out")
-    if stem in NEEDS_LABELS and not rows_counted(ref, facts):
+    yield from _orders(ref, stem, facts)
+    labelled = stem in NEEDS_LABELS or measure in _LABELLED_MEASURES
+    if labelled and not facts.rows(role, **_grouping(params), labelled=True):
         yield Trouble("metric", f"no such item of `{role}` has a known label", "add labels")
     yield from _probabilities(ref, stem, facts)
+
+
+def _grouping(params: Mapping[str, str]) -> dict[str, str | None]:
+    return {name: params.get(name) for name in ("kind", "stratum")}
+
+
+def _orders(ref: MetricRef, stem: str, facts: Facts) -> Iterator[Trouble]:
+    """Whether the run shows pairs in the orders, and often enough, for a metric that needs it."""
+    if stem in _NEEDS_REPEATS and facts.passes < 2:
+        what = f"`{ref.name}` needs two passes: the judge's own noise is seen when it repeats"
+        yield Trouble("metric", what, "write `passes: 2` or more, or leave the claim out")
+    if stem.startswith("resolved.") and facts.resolve is None:
+        what = f"`{ref.name}` needs the rule by which two orders become one verdict"
+        yield Trouble("metric", what, "add `resolve:`, one of agree_or_tie, average and first")
+    one_is_enough = stem == "order.slot" or (
+        stem.startswith("resolved.") and facts.resolve == "first"
+    )
+    needs_both = stem.startswith(_NEEDS_BOTH_ORDERS) and stem != "order.repeat"
+    if needs_both and not one_is_enough and len(facts.orders) < 2:
+        what = f"`{ref.name}` compares the two orders, and the pairs are shown in one"
+        yield Trouble("metric", what, "write `orders: [ab, ba]`, or leave the claim out")
 
 
 def _probabilities(ref: MetricRef, stem: str, facts: Facts) -> Iterator[Trouble]:
@@ -254,6 +294,16 @@ def _value(key: str, value: str, ref: MetricRef, facts: Facts) -> Iterator[Troub
     """Whether a parameter's value is legal."""
     role = role_of(ref)
     match key:
+        case _ if key in facts.parameters:
+            yield from _one_of(key, value, facts.parameters[key], f"a known {key}")
+        case "verdict" if stem_of(ref) == "resolved.verdict":
+            yield from _one_of(key, value, SIDES, "a side")
+        case "order":
+            yield from _one_of(key, value, facts.orders, "an order of this run")
+        case "scale":
+            yield from _one_of(key, value, ("side", "verdict"), "a scale")
+        case "models" if int(value) > MOST_MODELS:
+            yield Trouble(key, f"a board of {value} models", f"write 2 to {MOST_MODELS}")
         case "verdict" | "to":
             yield from _one_of(key, value, facts.verdicts, "one of the judge's verdicts")
         case "kind" if role is not None:

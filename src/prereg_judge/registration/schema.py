@@ -1,4 +1,4 @@
-"""Pydantic models of a registration's YAML, its JSON Schema, its meaning and its claims.
+"""Pydantic model of a registration's YAML, and what it means.
 
 The shape of the file is here and nothing else: no file is read, no metric is looked up.
 Nothing that can change a number has a default: a key that may be left out changes none.
@@ -6,7 +6,6 @@ Nothing that can change a number has a default: a key that may be left out chang
 
 from __future__ import annotations
 
-import math
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
@@ -18,38 +17,32 @@ from pydantic import (
 )
 
 from prereg_judge.canon import nfc
-from prereg_judge.registration.claims import (
-    Band,
-    Claims,
-    Combined,
-    Condition,
-    Decision,
-    Prediction,
-    Refuter,
-    StopRule,
-    Test,
-)
 from prereg_judge.registration.schema_claims import (
-    AllModel,
-    AnyModel,
     BandModel,
     DecisionModel,
     ListOf,
-    MetricParams,
     PredictionModel,
     RefuterModel,
     Slug,
     StopModel,
     Strict,
-    TestModel,
     Text,
     wrong,
 )
 from prereg_judge.registration.schema_model import LocalModel, Model
 from prereg_judge.registration.schema_protocol import Executor, Protocol
-from prereg_judge.study.metric import MetricRef
+from prereg_judge.registration.schema_tables import (
+    Annotations,
+    AssumedModel,
+    JudgeTable,
+    PathText,
+    ResamplingModel,
+)
+from prereg_judge.study.outcomes import Resolve
 from prereg_judge.words import ExposureLevel, Missing
 
+STUDIES_OF_TABLES = ("pools", "judge-pools", "leaderboard")
+STUDIES_OF_PAIRS = ("pairwise", *STUDIES_OF_TABLES)
 CLAIM_SECTIONS = ("bands", "predictions", "refuters", "stop", "decisions")
 
 
@@ -57,15 +50,6 @@ def _version_one(value: Any) -> Any:
     if type(value) is not int or value != 1:
         raise wrong("this version reads registrations of form 1 only", "write `prereg: 1`")
     return value
-
-
-def _path(value: str) -> str:
-    if not value.strip():
-        raise wrong("names no file", "write its path, from the workspace's folder on")
-    return value
-
-
-PathText = Annotated[str, AfterValidator(_path)]
 
 
 class Items(Strict):
@@ -144,7 +128,9 @@ class Registration(Strict):
     ]
     title: Annotated[Text, Field(description="The question, in a sentence.")]
     study: Annotated[
-        Literal["self-agreement", "path-fidelity"],
+        Literal[
+            "self-agreement", "path-fidelity", "pairwise", "pools", "judge-pools", "leaderboard"
+        ],
         Field(description="The kind of study, which gives the metrics."),
     ]
     judge: Annotated[PathText, Field(description="Path of the judge file.")]
@@ -155,6 +141,20 @@ class Registration(Strict):
     ]
     executor: Annotated[
         Executor | None, Field(description="Who makes the calls; left out = one local process.")
+    ] = None
+    annotations: Annotated[
+        Annotations | None,
+        Field(description="Votes of annotators on the same items, in two pools."),
+    ] = None
+    resolve: Annotated[
+        Resolve | None,
+        Field(
+            description="How the verdicts on a pair's two orders become one: `agree_or_tie` = what "
+            "both say, else a tie; `average` = the sign of their sum; `first` = that of `ab`."
+        ),
+    ] = None
+    resampling: Annotated[
+        ResamplingModel | None, Field(description="The bootstrap over items, for studies of pairs.")
     ] = None
     missing: Annotated[
         Missing,
@@ -200,6 +200,38 @@ class Registration(Strict):
     notes: Annotated[
         str | None, Field(description="Anything else a reader should know; changes nothing.")
     ] = None
+
+    @property
+    def calls(self) -> bool:
+        """Whether a judge is run; otherwise everything is read from tables."""
+        return True
+
+    @property
+    def judges(self) -> tuple[JudgeTable, ...]:
+        """The judges whose verdicts are there already."""
+        return ()
+
+    @property
+    def assumed(self) -> AssumedModel | None:
+        """Registered values for evenly spread boards."""
+        return None
+
+    @model_validator(mode="after")
+    def _pairs_fit(self) -> Self:
+        if self.study in STUDIES_OF_PAIRS:
+            if self.resampling is None:
+                what, remedy = "is missing", "add `resampling`: resamples, seed and by_stratum"
+                raise wrong(f"`resampling` {what}", remedy)
+            return self
+        for name in ("annotations", "resolve", "resampling"):
+            if getattr(self, name) is not None:
+                studies = ", ".join(STUDIES_OF_PAIRS)
+                remedy = f"leave it out; it is for {studies}"
+                raise wrong(f"`{name}` is not for {self.study}", remedy, at=(name,))
+        if "ba" in self.protocol.orders and self.study == "self-agreement":
+            what, remedy = "the order `ba` is for pairs", "write `orders: [ab]`"
+            raise wrong(what, remedy, at=("protocol", "orders"))
+        return self
 
     @model_validator(mode="after")
     def _study_fits(self) -> Self:
@@ -294,13 +326,6 @@ class Registration(Strict):
         return self
 
 
-def registration_json_schema() -> dict[str, Any]:
-    """The JSON Schema of a registration, with a description on every field."""
-    schema = Registration.model_json_schema(by_alias=True)
-    schema["title"] = "prereg registration"
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
 def meaning(model: Registration) -> dict[str, Any]:
     """What a registration means, as JSON to be hashed.
 
@@ -320,52 +345,3 @@ def _numbers(value: Any) -> Any:
     if isinstance(value, list):
         return [_numbers(v) for v in value]
     return value
-
-
-def to_claims(model: Registration) -> Claims:
-    """The registration's claims as plain values, in the order of the file."""
-    return Claims(
-        bands=tuple(Band(b.id, Test(_ref(b), *b.between), b.expected) for b in model.bands),
-        predictions=tuple(
-            Prediction(p.id, _prediction_test(p), p.expected) for p in model.predictions
-        ),
-        refuters=tuple(Refuter(r.id, _condition(r.when), r.means) for r in model.refuters),
-        stops=tuple(StopRule(s.id, _test(s.when), s.in_every, s.over_first) for s in model.stop),
-        decisions=tuple(Decision(d.id, _condition(d.when), d.then) for d in model.decisions),
-    )
-
-
-def _ref(model: MetricParams) -> MetricRef:
-    return MetricRef.of(model.metric, **model.params())
-
-
-def _prediction_test(model: PredictionModel) -> Test:
-    if model.between is not None:
-        return Test(_ref(model), *model.between)
-    low = -math.inf if model.at_least is None else model.at_least
-    high = math.inf if model.at_most is None else model.at_most
-    return Test(_ref(model), low, high)
-
-
-def _test(model: TestModel) -> Test:
-    ref = _ref(model)
-    if model.between is not None:
-        return Test(ref, *model.between)
-    if model.eq is not None:
-        return Test(ref, model.eq, model.eq)
-    if model.lt is not None:
-        return Test(ref, high=model.lt, high_open=True)
-    if model.le is not None:
-        return Test(ref, high=model.le)
-    if model.gt is not None:
-        return Test(ref, low=model.gt, low_open=True)
-    assert model.ge is not None  # one of the six, by `_one_limit`
-    return Test(ref, low=model.ge)
-
-
-def _condition(model: TestModel | AllModel | AnyModel) -> Condition:
-    if isinstance(model, AllModel):
-        return Combined("all", tuple(_condition(m) for m in model.all))
-    if isinstance(model, AnyModel):
-        return Combined("any", tuple(_condition(m) for m in model.any))
-    return _test(model)

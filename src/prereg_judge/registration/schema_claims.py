@@ -106,10 +106,38 @@ class MetricParams(Strict):
         float | None, Field(gt=0, description="Expect it at this temperature, not the registered.")
     ] = None
 
+    order: Annotated[Name | None, Field(description="Only this order of a pair: ab or ba.")] = None
+    scale: Annotated[
+        Name | None, Field(description="What is compared: `side` = which answer, `verdict` = all.")
+    ] = None
+    pool: Annotated[Name | None, Field(description="The pool of annotators it is about.")] = None
+    judge: Annotated[Name | None, Field(description="The judge it is about.")] = None
+    side: Annotated[
+        Name | None, Field(description="Whose side is taken: a pool's, or neither.")
+    ] = None
+    subset: Annotated[
+        Name | None, Field(description="`both` = items of both pools; `free` = convention-free.")
+    ] = None
+    key: Annotated[
+        Name | None, Field(description="Keyed `stored` or `unordered`, not as registered.")
+    ] = None
+    model: Annotated[Name | None, Field(description="The model it is about.")] = None
+    score: Annotated[
+        Name | None, Field(description="How models are scored: credit or bradley-terry.")
+    ] = None
+    place: Annotated[
+        int | None, Field(ge=1, description="Between this place of the board and the next.")
+    ] = None
+    models: Annotated[
+        int | None, Field(ge=2, le=10_000, description="Number of evenly spread models.")
+    ] = None
+    tertile: Annotated[
+        int | None, Field(ge=1, le=3, description="Third of the quality gap, 1 = the smallest.")
+    ] = None
+
     def params(self) -> dict[str, str | int | float]:
         """The parameters that are given, by the name they have in the file; 1.0 reads as 1."""
-        names = {"kind", "stratum", "verdict", "to", "pass_", "from_run", "from_pass", "reason"}
-        names.add("temperature")
+        names = set(MetricParams.model_fields) - {"metric"}
         given = self.model_dump(include=names, by_alias=True, exclude_none=True)
         heat = self.temperature
         return {**given, "temperature": int(heat)} if heat and heat.is_integer() else given

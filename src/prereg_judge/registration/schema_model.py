@@ -130,3 +130,6 @@ Model = Annotated[
     Annotated[LocalModel, Tag("local model")] | Annotated[ServedModel, Tag("served model")],
     Discriminator(_model_kind),
 ]
+
+# Where there is no model: what it stands for is loaded by nobody.
+NO_MODEL = LocalModel.model_construct(gguf="", n_ctx=0, n_gpu_layers=0)

@@ -10,17 +10,21 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from prereg_judge.registration.schema_claims import ListOf, Strict, Text, wrong
+from prereg_judge.words import Order
 
 _MAX_SEED = 2**53 - 1
 
 
-def _ab_only(value: Any) -> Any:
+def _orders(value: Any) -> Any:
+    remedy = "write `orders: [ab]`, or `[ab, ba]` for pairs"
     if not isinstance(value, list | tuple) or not value:
-        raise wrong("must be a list of orders", "write `orders: [ab]`")
-    if "ba" in value:
-        raise wrong("the order `ba` needs a pairwise judge", "write `orders: [ab]`")
-    if tuple(value) != ("ab",):
-        raise wrong("is not a list of known orders", "write `orders: [ab]`")
+        raise wrong("must be a list of orders", remedy)
+    if any(order not in ("ab", "ba") for order in value):
+        raise wrong("is not a list of known orders", remedy)
+    if len(set(value)) < len(value):
+        raise wrong("names an order twice", remedy)
+    if tuple(value) == ("ba", "ab"):  # results would not depend on it; plans and locks would
+        raise wrong("the orders stand the other way round", "write `orders: [ab, ba]`")
     return tuple(value)
 
 
@@ -129,10 +133,13 @@ class Protocol(Strict):
         int, Field(ge=1, le=10_000, description="How many times the whole plan is run: 1..10000.")
     ]
     orders: Annotated[
-        tuple[Literal["ab"], ...],
-        BeforeValidator(_ab_only),
-        WithJsonSchema({"type": "array", "items": {"const": "ab"}, "minItems": 1, "maxItems": 1}),
-        Field(description="Orders of presentation; `ba` needs a pairwise judge."),
+        tuple[Order, ...],
+        BeforeValidator(_orders),
+        WithJsonSchema({"enum": [["ab"], ["ba"], ["ab", "ba"]]}),
+        Field(
+            description="Orders of presentation, next to each other in a pass; `ba` shows the "
+            "second answer of a pair first and needs a judge of pairs."
+        ),
     ]
     path: ReadPath
     prefix: Prefix
@@ -187,3 +194,18 @@ class Executor(Strict):
         if self.kind == "ray" and self.devices is not None:
             raise wrong("Ray places its actors itself", "leave `devices` out")
         return self
+
+
+# Where nothing is called: one pass of no trials.
+NO_PROTOCOL = Protocol.model_construct(
+    passes=1,
+    orders=("ab",),
+    path="generate",
+    prefix="whole",
+    decoding=Greedy(mode="greedy"),
+    max_tokens=1,
+    parallel=1,
+    hang=Hang(call_timeout_s=1.0, retries=0),
+    thinking=None,
+    arms=None,
+)

@@ -6,12 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from prereg_judge.canon import sha256_value
 from prereg_judge.study.expected import METHOD, AgreementCurve
+from prereg_judge.study.judge_pools import JudgeRow
 from prereg_judge.study.metric import Metric
+from prereg_judge.study.pairs import SwapTable
 from prereg_judge.study.rows import Disagreement, Row, TransitionTable
 from prereg_judge.verdict import ClaimOutcome, Verdict
 
@@ -57,6 +59,14 @@ class Result:
         Id of the claim that the question is about.
     post_hoc
         What later versions of the registration make of the run; none decides.
+    swaps
+        Of pairs: the two orders against each other, by set, pass and stratum.
+    sides
+        Of pairs: what each verdict says of the answers as shown; see `PairScale.sides`.
+    judges
+        Where there are votes: each judge's order effect beside its lean.
+    pools
+        The two pools that a lean is between, pool 1 first.
     """
 
     id: str
@@ -76,14 +86,23 @@ class Result:
     primary: str | None = None
     post_hoc: tuple[PostHocLine, ...] = ()
     rows: tuple[VerdictLine, ...] = ()
+    swaps: tuple[SwapTable, ...] = ()
+    sides: Mapping[str, int] = field(default_factory=dict)
+    judges: tuple[JudgeRow, ...] = ()
+    pools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """A row with its verdict in each pass, and why there is none; `not_called`: the run ended."""
+    """A row with its verdict in each pass, and why there is none; `not_called`: the run ended.
+
+    `said` is what the judge said of the answers as shown, of pairs only; their `row` has what that
+    means for answer a and answer b.
+    """
 
     row: Row
     unscored: tuple[str | None, ...]
+    said: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,12 +121,13 @@ class PostHocLine:
 
 @dataclass(frozen=True)
 class DisagreementLine:
-    """A changed row with what the judge saw and both raw replies."""
+    """A changed row with what the judge saw and both raw replies; `said` as in `VerdictLine`."""
 
     row: Disagreement
     fields: Mapping[str, Any]
     replies: tuple[str | None, ...]
     unscored: tuple[str | None, ...]
+    said: tuple[str | None, ...] = ()
 
 
 def metric_json(metric: Metric) -> dict[str, Any]:
@@ -155,6 +175,25 @@ def _curve_json(curve: AgreementCurve) -> dict[str, Any]:
     return {**asdict(curve), "method": METHOD, "points": [asdict(p) for p in curve.points]}
 
 
+def _swap_json(table: SwapTable, sides: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "set": table.set,
+        "pass": table.pass_no,
+        "stratum": table.stratum,
+        "verdicts": list(table.verdicts),
+        "sides": [None if v is None else sides.get(v) for v in table.verdicts],
+        "counts": [list(row) for row in table.counts],
+    }
+
+
+def _judge_json(row: JudgeRow) -> dict[str, Any]:
+    return {
+        "judge": row.judge,
+        "order_reversal": metric_json(row.reversal),
+        "lean": metric_json(row.lean),
+    }
+
+
 def score_json(result: Result) -> dict[str, Any]:
     """The machine-readable result; form `prereg_score: 1`, schema in `score.schema.json`."""
     verdict = result.verdict
@@ -174,6 +213,7 @@ def score_json(result: Result) -> dict[str, Any]:
         "transitions": [
             {
                 "set": table.set,
+                "order": table.order,
                 "first_pass": table.first,
                 "later_pass": table.later,
                 "verdicts": list(table.verdicts),
@@ -181,6 +221,9 @@ def score_json(result: Result) -> dict[str, Any]:
             }
             for table in result.tables
         ],
+        "swap_tables": [_swap_json(table, result.sides) for table in result.swaps],
+        "pools": list(result.pools),
+        "judges": [_judge_json(row) for row in result.judges],
         "arms": list(result.arms),
         "expected_agreement": [_curve_json(curve) for curve in result.curves],
         "facts": dict(result.facts),
@@ -194,15 +237,23 @@ _CORE = (
     *("id", "study", "run", "verdict", "reasons", "claims", "metrics", "transitions", "arms"),
     "expected_agreement",
 )
+_OF_PAIRS = ("swap_tables", "pools", "judges")
 
 
 def result_sha256(result: Result) -> str:
     """Hash of the numbers and outcomes of a result, without what stands around them.
 
-    Numbers are taken to ten digits: libraries of another version may differ in the last ones.
+    Numbers are taken to ten digits: libraries of another version may differ in the last ones. What
+    only pairs and votes have is left out where there is none, so that the same numbers keep their
+    hash over versions that did not know of them.
     """
     value = score_json(result)
-    return sha256_value("result", _rounded({name: value[name] for name in _CORE}))
+    core = {name: value[name] for name in _CORE}
+    core |= {name: value[name] for name in _OF_PAIRS if value[name]}
+    for table in core["transitions"]:
+        if table["order"] is None:
+            del table["order"]
+    return sha256_value("result", _rounded(core))
 
 
 def _rounded(value: Any) -> Any:
@@ -217,8 +268,10 @@ def _rounded(value: Any) -> Any:
 
 def disagreement_json(line: DisagreementLine) -> dict[str, Any]:
     """One disagreement as JSON values."""
+    said = {"said": list(line.said)} if line.said else {}
     return {
         **asdict(line.row),
+        **said,
         "fields": dict(line.fields),
         "replies": list(line.replies),
         "unscored": list(line.unscored),
@@ -235,21 +288,24 @@ def disagreements_jsonl(lines: Sequence[DisagreementLine]) -> bytes:
 def verdicts_csv(lines: Sequence[VerdictLine], *, passes: int) -> bytes:
     """Every row with all its verdicts as CSV, for tools that count for themselves.
 
-    UTF-8 with a mark, as the disagreements; without the items' text and the replies.
+    UTF-8 with a mark, as the disagreements; without the items' text and the replies. Of pairs,
+    `verdict_1` is about answer a and answer b, and `said_1` about the answers as shown.
     """
     numbers = range(1, passes + 1)
+    said = any(line.said for line in lines)
     header = ["set", "id", "order", "kind", "stratum", "label"]
     rows = [
         [
             *(line.row.item.set, line.row.item.id, line.row.order),
             *(line.row.item.kind, line.row.item.stratum, line.row.item.label),
             *line.row.verdicts,
+            *line.said,
             *line.unscored,
         ]
         for line in lines
     ]
-    names = [*(f"verdict_{n}" for n in numbers), *(f"unscored_{n}" for n in numbers)]
-    return _csv([[*header, *names], *rows])
+    kinds = ("verdict", *(("said",) if said else ()), "unscored")
+    return _csv([[*header, *(f"{kind}_{n}" for kind in kinds for n in numbers)], *rows])
 
 
 def _csv(rows: Sequence[Sequence[Any]]) -> bytes:
@@ -264,7 +320,9 @@ def disagreements_csv(lines: Sequence[DisagreementLine], *, passes: int) -> byte
     fields = list(dict.fromkeys(name for line in lines for name in line.fields))
     header = ["set", "item_id", "order", "kind", "stratum", "label"]
     numbers = range(1, passes + 1)
-    names = [f"{what}_{n}" for what in ("verdict", "unscored", "reply") for n in numbers]
+    said = ("said",) if any(line.said for line in lines) else ()
+    kinds = ("verdict", *said, "unscored", "reply")
+    names = [f"{kind}_{n}" for kind in kinds for n in numbers]
     rows: list[list[Any]] = [[*header, *names, *fields]]
     for line in lines:
         row = asdict(line.row)
@@ -272,6 +330,7 @@ def disagreements_csv(lines: Sequence[DisagreementLine], *, passes: int) -> byte
             [
                 *(row[name] for name in header),
                 *line.row.verdicts,
+                *line.said,
                 *line.unscored,
                 *line.replies,
                 *(line.fields.get(name) for name in fields),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -16,10 +17,24 @@ _WORDS = {
     "no_labels": "no row has a known label",
     "single_pass": "needs a second pass",
     "no_probabilities": "the calls gave no such probabilities",
+    "one_order": "needs both orders",
+    "no_sides": "the labels do not say which answer is better",
+    "no_gap": "no quality gap is known",
+    "too_few_items": "too few items",
+    "too_few_models": "a ranking needs two models",
+    "all_tied": "every model has the same score",
+    "not_connected": "some models never lose to, or never meet, the others",
+    "too_few_resamples": "undefined in most resamples",
     "not_computed": "not given by this study",
 }
 _MOST_PLACES = 15  # a float holds no more
-_METHODS = {"wilson": "Wilson", "wilson, times n": "Wilson × n"}
+_METHODS = {"wilson, times n": "Wilson × n"}
+# What the heading says of the registered bootstrap need not be said beside each number.
+_DRAWN = re.compile(
+    r"percentile (bootstrap)( over items)?( within strata)?, \d+ resamples(, seed \d+)?"
+)
+# Values that say in which direction something differs, or goes along with something else.
+_SIGNED = ("difference", "slope")
 
 
 def number(value: float) -> str:
@@ -101,10 +116,23 @@ def of_things(number_of: int, thing: str) -> str:
     return f"{number_of} {thing}{'' if number_of == 1 else 's'}"
 
 
-def interval(shown: Interval) -> str:
+def signed(value: float) -> str:
+    """A value with its sign, + too; 0 has none, nor has what is next to nothing."""
+    text = number(value)
+    return f"+{text}" if text[0].isdigit() and text != "0" else text
+
+
+def interval(shown: Interval, *, with_sign: bool = False) -> str:
     """An interval with its level and method."""
-    method = _METHODS.get(shown.method, shown.method)
-    return f"[{number(shown.low)}, {number(shown.high)}] {shown.level:.0%} {method}"
+    write = signed if with_sign else number
+    method = _short(_METHODS.get(shown.method, shown.method))
+    return f"[{write(shown.low)}, {write(shown.high)}] {shown.level:.0%} {method}"
+
+
+def _short(method: str) -> str:
+    """A method without what stands in the heading, and with names in capitals."""
+    method = _DRAWN.sub(lambda m: m[1] + (m[3] or ""), method)
+    return re.sub(r"^wilson\b", "Wilson", method)
 
 
 def observed(metric: Metric) -> str:
@@ -112,20 +140,50 @@ def observed(metric: Metric) -> str:
     if metric.value is None:
         reason = _WORDS.get(metric.undefined or "", metric.undefined or "")
         return f"undefined: {metric.note or reason}"
-    text = number(metric.value)
+    base = metric.ref.base.name
+    end, sign = base.rpartition(".")[2], _has_sign(metric)
+    text = signed(metric.value) if sign else number(metric.value)
     side = {"ci_low": "lower", "ci_high": "upper"}.get(metric.ref.name.rpartition(".")[2])
     if side is not None:
         text += f", the {side} limit"
         text += f" of {metric.k}/{metric.n}" if metric.k is not None else ""
-        text += metric.method[metric.method.rfind(" (") :] if "(" in metric.method else ""
-    elif metric.unit == "share" and metric.k is not None:
-        text = f"{metric.k}/{metric.n} = {text}"
-    elif metric.k is not None and metric.n is not None and metric.interval is not None:
-        text = f"{text} of {metric.n}"
-    elif metric.n is not None and metric.unit in ("share", "probability"):
-        text = f"{text} (n = {metric.n})"
-    elif metric.n is not None:
-        text = f"{text} {metric.unit} (n = {metric.n})"
+        text += _short(metric.method[metric.method.rfind(" (") :]) if "(" in metric.method else ""
+    elif end == "p":
+        text = _p_value(metric, text)
+    else:
+        text = _with_n(metric, text)
     if metric.interval is not None:
-        text += f" {interval(metric.interval)}"
+        text += f" {interval(metric.interval, with_sign=sign)}"
     return text
+
+
+def _has_sign(metric: Metric) -> bool:
+    base = metric.ref.base.name
+    differs = base.rpartition(".")[2] in _SIGNED or base == "shift.mean"
+    return metric.unit == "correlation" or differs
+
+
+def _p_value(metric: Metric, text: str) -> str:
+    """A p-value, and how many went one way and how many the other."""
+    text = f"p {text}" if text.startswith("<") else f"p = {text}"
+    if metric.k is None or metric.n is None:
+        return text
+    return f"{text} ({metric.k} against {metric.n - metric.k})"
+
+
+def _with_n(metric: Metric, text: str) -> str:
+    """A value with what it is out of."""
+    k, n, unit = metric.k, metric.n, metric.unit
+    if n is None:
+        return text
+    if k is not None and unit in ("share", "probability"):
+        return f"{k}/{n} = {text}"
+    if k is not None and unit in ("items", "models", "votes"):
+        return f"{text} of {n}" if unit == "items" and metric.interval else f"{text} of {n} {unit}"
+    if k is not None and metric.interval is not None:
+        return f"{text} of {n}"
+    return f"{text} (n = {n})" if unit in _BARE else f"{text} {unit} (n = {n})"
+
+
+# Units that go without saying.
+_BARE = ("share", "probability", "correlation")

@@ -19,6 +19,8 @@ from rich.text import Text
 
 from prereg_judge.report.files import PostHocLine, Result, RunLine
 from prereg_judge.report.numbers import number, observed
+from prereg_judge.report.pairs import judges_table, swap_parts
+from prereg_judge.report.standard import standard_metrics
 from prereg_judge.study.expected import AgreementCurve
 from prereg_judge.study.metric import Metric
 from prereg_judge.study.rows import TransitionTable
@@ -71,9 +73,11 @@ def claims_table(
     return table
 
 
-def metrics_table(metrics: Sequence[Metric]) -> Table:
-    """A list of metrics with their numbers, n, intervals and methods."""
+def metrics_table(metrics: Sequence[Metric], *, left_out: int = 0) -> Table:
+    """A list of metrics with their numbers, n, intervals and methods; how many are not shown."""
     table = Table(title="Numbers", title_justify="left", title_style="bold")
+    if left_out:
+        table.caption, table.caption_justify = f"{left_out} more with --all", "left"
     table.add_column("metric", overflow="fold")
     table.add_column("observed", overflow="fold")
     for metric in metrics:
@@ -91,7 +95,10 @@ def transition_table(shown: TransitionTable, *, arms: Sequence[str] = ()) -> Ren
     for name, row in zip(names, shown.counts, strict=True):
         table.add_row(escape(name), *map(str, row))
     word = "arm" if arms else "pass"
-    title = f"{shown.set}: {word} {shown.first} (down) against {word} {shown.later} (across)"
+    of = shown.set if shown.order is None else f"{shown.set}, order {shown.order}"
+    title = f"{of}: {word} {shown.first} (down) against {word} {shown.later} (across)"
+    if shown.order is not None:
+        title += ", as said of answers a and b"
     return Group(Text(title, style="bold"), table)
 
 
@@ -167,41 +174,6 @@ def post_hoc_parts(line: PostHocLine) -> list[RenderableType]:
     ]
 
 
-_SHOWN_BY_GROUP = {"agreement.rate", "expected_agreement.rate", "fidelity.rate"}
-_SHOWN_CALLS = {"calls.count", "calls.seconds.median", "calls.hangs", "calls.crashes"}
-_SHOWN_CALLS |= {"calls.runaways", "calls.caps", "calls.thinking_caps", "calls.unscored"}
-_SHOWN_CALLS |= {"calls.batches_lost"}
-_DULL_AT_ZERO = {"calls.caps", "calls.thinking_caps", "calls.batches_lost"}
-
-
-def standard_metrics(result: Result) -> list[Metric]:
-    """The numbers that the summary shows without being asked for all.
-
-    A count is left out beside its share (which shows k of n); so is what is zero by rule and
-    what follows from another line.
-    """
-    shares = {(m.ref.name, m.ref.params) for m in result.summary if m.unit == "share"}
-    return [m for m in result.summary if _is_standard(m, shares)]
-
-
-def _is_standard(metric: Metric, shares: set[tuple[str, tuple[tuple[str, str], ...]]]) -> bool:
-    role, _, measure = metric.ref.name.partition(".")
-    params = dict(metric.ref.params)
-    if metric.undefined in ("no_labels", "no_items", "empty_denominator"):
-        return False
-    if role == "calls":
-        dull = metric.ref.name in _DULL_AT_ZERO and not metric.value
-        return metric.ref.name in _SHOWN_CALLS and not dull
-    if "kind" in params:
-        return measure in _SHOWN_BY_GROUP
-    stem = measure.removesuffix(".count")
-    if measure.endswith(".count") and (f"{role}.{stem}.rate", metric.ref.params) in shares:
-        return False
-    follows = "stratum" in params or "to" in params or stem == "ships.any.rate"
-    dull = measure in ("missing.rate", "duplicates.max") and metric.value in (0, 1)
-    return not (follows or dull)
-
-
 def render(result: Result, *, everything: bool = False) -> RenderableType:
     """The whole summary; the verdict stands above the numbers too, its reasons at the end only."""
     heading = Table.grid("name", Column(overflow="fold"), padding=(0, 2))
@@ -212,7 +184,9 @@ def render(result: Result, *, everything: bool = False) -> RenderableType:
         Text(visible(result.title), style="bold"),
         verdict_line(result.verdict, result.run, result.runs),
         Padding(heading, (0, 0, 1, 0)),
-        metrics_table(metrics),
+        metrics_table(metrics, left_out=len(result.summary) - len(metrics)),
+        *((judges_table(result.judges, pools=result.pools),) if result.judges else ()),
+        *swap_parts(result.swaps, sides=result.sides),
         *(transition_table(t, arms=result.arms) for t in result.tables),
         *(curve_table(c) for c in result.curves),
         claims_table(result.verdict.outcomes, primary=result.primary),

@@ -89,7 +89,7 @@ class Computer:
         absent = [p for p in spec.required if p not in params]
         if wrong or absent:
             words = [f"takes no {p}" for p in wrong] + [f"needs {p}" for p in absent]
-            return not_computed(ref, note=f"{spec.name} {', '.join(words)}")
+            return not_computed(ref, note=f"{ref.name} {', '.join(words)}")
         rows = of_group(self.rows[role], params)
         if not rows:
             return undefined_metric(ref, spec, reason="no_items", note="no such row", n=0)

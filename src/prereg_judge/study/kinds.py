@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from prereg_judge.study import path_fidelity, self_agreement
+from prereg_judge.study import (
+    judge_pools,
+    leaderboard,
+    leaderboard_computer,
+    pairwise,
+    path_fidelity,
+    pools,
+    self_agreement,
+)
 from prereg_judge.study.expected import AgreementCurve
-from prereg_judge.study.metric import Catalogue, Metric, MetricRef
-from prereg_judge.study.outcomes import StudyInput
+from prereg_judge.study.metric import Catalogue, Metric, MetricRef, MetricSpec
+from prereg_judge.study.outcomes import StudyInput, TableInput
 from prereg_judge.words import SetRole
 
 
@@ -32,6 +40,10 @@ class Study:
         What a reader must know before quoting a number, as sentences.
     curves
         The agreement to be expected over temperatures, where the study and the run give it.
+    parameters
+        Known values of the parameters of metrics that are about a table of votes, by name.
+    vote_specs
+        Metrics that a table of votes adds to those of a run.
     """
 
     name: str
@@ -41,7 +53,28 @@ class Study:
     protocol_words: Callable[..., list[str]]
     plain_words: Callable[[StudyInput], list[str]]
     curves: Callable[[StudyInput], tuple[AgreementCurve, ...]]
+    parameters: Callable[[TableInput], dict[str, tuple[str, ...]]]
+    vote_specs: tuple[MetricSpec, ...] = ()
 
+    def metrics(self, roles: Sequence[SetRole], *, votes: bool) -> Catalogue:
+        """The catalogue for these item sets, with what a table of votes adds where there is one."""
+        catalogue = self.catalogue(roles)
+        if not votes:
+            return catalogue
+        added = {spec.name: spec for spec in self.vote_specs}
+        return replace(catalogue, specs={**catalogue.specs, **added})
+
+
+def _no_parameters(_table: TableInput) -> dict[str, tuple[str, ...]]:
+    return {}
+
+
+_OF_TABLES = {
+    pairwise.STUDY: judge_pools.parameters,
+    pools.STUDY: pools.parameters,
+    judge_pools.STUDY: judge_pools.parameters,
+    leaderboard.STUDY: leaderboard_computer.parameters,
+}
 
 STUDIES: dict[str, Study] = {
     module.STUDY: Study(
@@ -52,8 +85,10 @@ STUDIES: dict[str, Study] = {
         module.protocol_words,
         module.plain_words,
         module.curves,
+        _OF_TABLES.get(module.STUDY, _no_parameters),
+        judge_pools.LEAN_SPECS if module is pairwise else (),
     )
-    for module in (self_agreement, path_fidelity)
+    for module in (self_agreement, path_fidelity, pairwise, pools, judge_pools, leaderboard)
 }
 
 

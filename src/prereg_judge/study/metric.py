@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Unit = Literal[
-    "items", "share", "calls", "trials", "attempts", "seconds", "rows", "groups", "probability"
+    "items",
+    "share",
+    "calls",
+    "trials",
+    "attempts",
+    "seconds",
+    "rows",
+    "groups",
+    "probability",
+    "votes",
+    "models",
+    "correlation",
 ]
 
 # Why a metric has no value. Shown to the reader together with `Metric.note`.
@@ -24,6 +35,14 @@ Undefined = Literal[
     "no_labels",  # a row carries no known label
     "single_pass",  # the comparison needs a second pass
     "no_probabilities",  # the calls did not give the probabilities that the metric is made of
+    "one_order",  # the comparison needs both orders of a pair
+    "no_sides",  # the labels do not say which of two answers is better
+    "no_gap",  # no quality gap is known for the items
+    "too_few_items",  # fewer items than the statistic needs
+    "too_few_models",  # a ranking needs two models
+    "all_tied",  # every model has the same score, so there is no order
+    "not_connected",  # some models never lose to, or never meet, the others
+    "too_few_resamples",  # the statistic is undefined in most resamples
     "not_computed",  # the study does not give this metric for these records
 ]
 

@@ -8,10 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from prereg_judge.choices import Node
+from prereg_judge.shape import Shape
 from prereg_judge.shaping import Decoding
+from prereg_judge.votes import PairKey, SlotVerdicts, SplitRule, VoteCounts
 from prereg_judge.words import DecodingMode, Missing, Order, SetRole, Unscored
+
+
+@dataclass(frozen=True)
+class PairScale:
+    """What the verdicts of a judge of pairs mean, said of the first and the second answer shown.
+
+    Attributes
+    ----------
+    sides
+        For each verdict: 2 or 1 = the first answer shown is better, clearly or slightly; -1 or
+        -2 = the second; 0 = neither. Symmetric: each verdict has exactly one with the opposite
+        side.
+    """
+
+    sides: Mapping[str, int]
+
+    def mapped(self, verdict: str, order: Order) -> str:
+        """What a verdict says of answer a and answer b, as the verdict that says so in `ab`."""
+        if order == "ab":
+            return verdict
+        back = {side: name for name, side in self.sides.items()}
+        return back[-self.sides[verdict]]
+
+    def side(self, mapped: str) -> int:
+        """1 = answer a is better, -1 = answer b, 0 = neither; of a mapped verdict."""
+        side = self.sides[mapped]
+        return (side > 0) - (side < 0)
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """The registered bootstrap: items are drawn anew, from `seed`, `resamples` times."""
+
+    resamples: int
+    seed: int
+    by_stratum: bool = False
+
+
+Resolve = Literal["agree_or_tie", "average", "first"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +66,7 @@ class ItemView:
     label: str | None = None
     kind: str | None = None
     stratum: str | None = None
+    shapes: tuple[Shape, Shape] | None = None  # of answer a and answer b of a pair
 
 
 @dataclass(frozen=True)
@@ -41,11 +84,16 @@ class TrialKey:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial: a verdict, or the reason of its last attempt for having none."""
+    """What came of a trial: a verdict, or the reason of its last attempt for having none.
+
+    Of a pair, `verdict` is mapped back to the answers (`PairScale.mapped`), so that the orders can
+    be compared; `said` is what the judge said of the answers as it was shown them.
+    """
 
     verdict: str | None
     unscored: Unscored | None
     attempts: int
+    said: str | None = None
 
     def __post_init__(self) -> None:
         if (self.verdict is None) == (self.unscored is None):
@@ -82,14 +130,58 @@ class Choice:
 class EarlierRun:
     """The verdicts of a run that was locked in as a point of comparison.
 
-    `verdicts` maps (item set, item id, pass) to the verdict, None where there was none; `items`
-    maps an item set's role to the hash of its file.
+    `verdicts` maps (item set, item id, pass) to the verdict in the order `ab`, None where there was
+    none; `items` maps an item set's role to the hash of its file; `by_order` has every order, as
+    (item set, item id, order, pass), in the words that the judge said.
     """
 
     name: str
     passes: int
     verdicts: Mapping[tuple[SetRole, str, int], str | None]
     items: Mapping[str, str] = field(default_factory=dict)
+    by_order: Mapping[tuple[SetRole, str, Order, int], str | None] = field(default_factory=dict)
+    place: tuple[str, int] | None = None  # its registration and number
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """Registered values for a board of evenly spread models, in place of the measured ones.
+
+    `span` is the distance between the best and the worst model's mean credit and `shift_sd` the
+    standard deviation of a model's shift between the label sources, both as shares.
+    """
+
+    span: float
+    shift_sd: float
+
+
+@dataclass(frozen=True)
+class TableInput:
+    """The votes of annotators, and the verdicts of judges on the same items.
+
+    Attributes
+    ----------
+    counts
+        The votes, by the way in which items are keyed. Tables that are not of pairs have the same
+        counts under both.
+    key
+        The registered way.
+    pools
+        The two pools that are compared, pool 1 first.
+    split
+        What becomes of an item whose most frequent labels have equally many votes.
+    judges
+        For each judge its verdicts, by key; empty where the study has none.
+    assumed
+        Registered values for evenly spread boards, where they are given.
+    """
+
+    counts: Mapping[PairKey, VoteCounts]
+    key: PairKey
+    pools: tuple[str, str]
+    split: SplitRule
+    judges: Mapping[str, Mapping[PairKey, SlotVerdicts]] = field(default_factory=dict)
+    assumed: Assumed | None = None
 
 
 @dataclass(frozen=True)
@@ -109,13 +201,21 @@ class StudyInput:
         For a study that compares two settings: each in words, in the order of the passes.
     batches_lost
         Groups of calls that hung or crashed as a whole and were made again one by one.
+    pair
+        For a judge of pairs: what its verdicts mean.
+    resolve
+        How the verdicts of the two orders become one, where that is registered.
+    resampling
+        The registered bootstrap, where the study has one.
+    table
+        The votes of annotators, where the registration names them.
     """
 
     items: tuple[ItemView, ...]
     outcomes: Mapping[TrialKey, Outcome]
     calls: tuple[CallView, ...]
     verdicts: tuple[str, ...]  # the judge's closed list
-    ships: str
+    ships: str | None
     passes: int
     orders: tuple[Order, ...]
     missing: Missing
@@ -126,6 +226,10 @@ class StudyInput:
     shaping: Decoding | None = None
     arms: tuple[str, ...] = ()
     batches_lost: int = 0
+    pair: PairScale | None = None
+    resolve: Resolve | None = None
+    resampling: Resampling | None = None
+    table: TableInput | None = None
 
     @property
     def drawing(self) -> Decoding:

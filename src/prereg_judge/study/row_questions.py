@@ -162,7 +162,12 @@ def _wrong_in(data: StudyInput, params: Params) -> Question | Refusal:
     )
 
 
+_NOTHING_SHIPS = Refusal("not_computed", "no verdict of this judge ships")
+
+
 def _wrong_ships(data: StudyInput, params: Params) -> Question | Refusal:
+    if data.ships is None:
+        return _NOTHING_SHIPS
     return _wrong_in(data, {"verdict": data.ships, **params})
 
 
@@ -196,6 +201,8 @@ def _ships(how: Callable[[int, int], bool], *, two: bool = False) -> Builder:
 
     def build(data: StudyInput, _params: Params) -> Question | Refusal:
         refusal = _needs_two(data) if two else None
+        if data.ships is None:
+            return _NOTHING_SHIPS
         return refusal or Question(
             lambda row: how(row.verdicts.count(data.ships), data.passes),
             every_pass(data),

@@ -110,6 +110,8 @@ class TransitionTable:
         The names of both the rows and the columns: the judge's list, then None for "no verdict".
     counts
         `counts[i][j]` = rows with `verdicts[i]` in the first and `verdicts[j]` in the later pass.
+    order
+        The order of its rows, where each order has a table of its own; else None.
     """
 
     set: SetRole
@@ -117,10 +119,11 @@ class TransitionTable:
     later: int
     verdicts: tuple[str | None, ...]
     counts: tuple[tuple[int, ...], ...]
+    order: Order | None = None
 
     @property
     def n(self) -> int:
-        """How many rows the table holds: every row of the set."""
+        """How many rows the table holds: every row of the set, or of the set in its order."""
         return sum(map(sum, self.counts))
 
     def count(self, first: str | None, later: str | None) -> int:
@@ -132,8 +135,9 @@ def transitions(data: StudyInput, role: SetRole) -> tuple[TransitionTable, ...]:
     """The first pass against each later pass.
 
     With more than two passes there is one table for each later pass, always against the first:
-    that is how `flips` compares. Missing verdicts have their own row and column whatever the
-    registration says about them, so the table always sums to the number of rows.
+    that is how `flips` compares. Of pairs, each order has tables of its own: what the order does
+    to a verdict is not what a second pass does. Missing verdicts have their own row and column
+    whatever the registration says about them, so the table always sums to the number of rows.
 
     Parameters
     ----------
@@ -146,21 +150,33 @@ def transitions(data: StudyInput, role: SetRole) -> tuple[TransitionTable, ...]:
     -------
     tuple of TransitionTable
         Empty with a single pass, or when the set has no row.
+
+    Raises
+    ------
+    ValueError
+        When a verdict is not on the judge's list.
     """
     rows = rows_of(data, role)
-    if not rows:
-        return ()
+    orders: tuple[Order | None, ...] = (None,) if data.pair is None else data.orders
+    return tuple(
+        _transition(data, role, order, later, [r for r in rows if order in (None, r.order)])
+        for order in orders
+        for later in range(2, data.passes + 1)
+        if rows
+    )
+
+
+def _transition(
+    data: StudyInput, role: SetRole, order: Order | None, later: int, rows: Sequence[Row]
+) -> TransitionTable:
     names: tuple[str | None, ...] = (*data.verdicts, None)
-    tables = []
-    for later in range(2, data.passes + 1):
-        pairs = Counter((row.at(1), row.at(later)) for row in rows)
-        counts = tuple(tuple(pairs[a, b] for b in names) for a in names)
-        table = TransitionTable(role, 1, later, names, counts)
-        if table.n != len(rows):
-            strange = sorted({str(v) for pair in pairs for v in pair} - {str(v) for v in names})
-            raise ValueError(f"verdicts not on the judge's list: {strange}")
-        tables.append(table)
-    return tuple(tables)
+    pairs = Counter((row.at(1), row.at(later)) for row in rows)
+    counts = tuple(tuple(pairs[a, b] for b in names) for a in names)
+    table = TransitionTable(role, 1, later, names, counts, order)
+    if table.n != len(rows):
+        strange = sorted({str(v) for pair in pairs for v in pair} - {str(v) for v in names})
+        raise ValueError(f"verdicts not on the judge's list: {strange}")
+    return table
 
 
 @dataclass(frozen=True)

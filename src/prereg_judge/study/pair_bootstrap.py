@@ -1,0 +1,199 @@
+"""Statistics over the items of a set, with the percentile bootstrap's interval.
+
+The item is drawn anew with all that belongs to it, its orders and passes, so that what is paired
+stays paired. Knows nothing of what the numbers mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prereg_judge.stats.proportions import wilson_interval
+from prereg_judge.stats.resample import Resampler, percentile_interval, ratio
+from prereg_judge.study.counted import LEVEL, undefined_metric
+from prereg_judge.study.metric import Interval, Metric, MetricRef, MetricSpec
+from prereg_judge.study.outcomes import ItemView, Resampling
+
+Floats = NDArray[np.float64]
+
+# Differences between items below this are rounding: what is counted are small whole numbers and
+# their quotients.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number made of sums over items.
+
+    Attributes
+    ----------
+    items
+        The items, shape (n,).
+    columns
+        What is summed, shape (n, m).
+    of_totals
+        From the sums, shape (..., m), to the number, shape (...); NaN where it is undefined.
+    alike
+        The value, how many items have it and the range of the number for a single item, where
+        every item that counts has the same; None where they differ.
+    """
+
+    items: Sequence[ItemView]
+    columns: Floats
+    of_totals: Callable[[Floats], Floats]
+    alike: tuple[float, int, tuple[float, float]] | None = None
+
+
+def quotient(
+    items: Sequence[ItemView],
+    num: NDArray[np.number],
+    den: NDArray[np.number],
+    *,
+    within: tuple[float, float],
+    less: float = 0.0,
+) -> Statistic:
+    """Sum of `num` over sum of `den`, minus `less`.
+
+    Parameters
+    ----------
+    items
+        The items, shape (n,).
+    num, den
+        Shape (n,); `den` is not negative, and `num` is 0 where it is 0.
+    within
+        Smallest and largest value that a single item can give.
+    less
+        What is taken off the quotient.
+
+    Returns
+    -------
+    Statistic
+        NaN where the sum of `den` is 0.
+    """
+    columns = np.column_stack([num, den]).astype(np.float64)
+    counts = columns[:, 1] > 0
+    values = columns[counts, 0] / columns[counts, 1] - less
+    alike = None
+    if len(values) and np.ptp(values) <= _ROUNDING:
+        alike = (float(values[0]), len(values), within)
+
+    def of_totals(totals: Floats) -> Floats:
+        return ratio(totals[..., 0], totals[..., 1]) - less
+
+    return Statistic(items, columns, of_totals, alike)
+
+
+def means(items: Sequence[ItemView], values: Floats, *, within: tuple[float, float]) -> Statistic:
+    """The mean of a value over items, shape (n,); `within` is the range of a single value."""
+    return quotient(items, values, np.ones(len(values)), within=within)
+
+
+def estimate(
+    ref: MetricRef,
+    spec: MetricSpec,
+    statistic: Statistic,
+    *,
+    resampling: Resampling | None,
+    notes: Sequence[str] = (),
+    k: int | None = None,
+    n: int | None = None,
+    lacking: str = "nothing to divide by",
+) -> Metric:
+    """A statistic as a metric with its interval.
+
+    Parameters
+    ----------
+    ref, spec
+        The metric and its line in the catalogue.
+    statistic
+        What is computed.
+    resampling
+        The registered bootstrap; None = there is no interval but where every item is alike.
+    notes
+        What a reader should know beside the number.
+    k, n
+        Numerator and denominator to be shown; without n the number of items.
+    lacking
+        Why there is nothing to count, for the reader.
+
+    Returns
+    -------
+    Metric
+        The interval is the percentile bootstrap's over items. Where every item gives the same
+        value v, resampling would not move: then it is that of `alike_interval`. There is none
+        where the resamples do not move for another reason, or are undefined too often; the note
+        says so. Undefined: `empty_denominator` where the statistic is undefined.
+    """
+    size = len(statistic.items) if n is None else n
+    said = list(notes)
+    total = float("nan")
+    if len(statistic.items):
+        total = float(statistic.of_totals(statistic.columns.sum(axis=0)))
+    if np.isnan(total):
+        note = "; ".join([lacking, *said])
+        return undefined_metric(ref, spec, reason="empty_denominator", note=note, n=size)
+    interval = None
+    if statistic.alike is not None:
+        value, count, within = statistic.alike
+        interval = alike_interval(value, count, within=within)
+        total = value
+    elif resampling is None:
+        said.append("no bootstrap is registered, so there is no interval")
+    else:
+        interval, more = _bootstrap(statistic, resampling)
+        said += more
+    words = "; ".join(said) or None
+    return Metric(ref, total, spec.unit, spec.summary, k=k, n=size, interval=interval, note=words)
+
+
+def alike_interval(value: float, count: int, *, within: tuple[float, float]) -> Interval:
+    """Limits of a mean of which every one of `count` >= 1 items gave the same value.
+
+    At most the share u of all items gives another value, with u the upper Wilson limit at 0 of
+    `count`; they may lie anywhere in `within`. At either end of the range this is the Wilson
+    interval of 0 or of all.
+    """
+    most = wilson_interval(0, count, level=LEVEL)[1]
+    low, high = value - most * (value - within[0]), value + most * (within[1] - value)
+    return Interval(low, high, LEVEL, "wilson on items, all alike")
+
+
+def _bootstrap(statistic: Statistic, resampling: Resampling) -> tuple[Interval | None, list[str]]:
+    """The percentile interval over items, if there is one, and what is to be said of it."""
+    strata = strata_of(statistic.items) if resampling.by_stratum else None
+    resampler = _resampler(
+        len(statistic.items), resampling.resamples, seed=resampling.seed, strata=strata
+    )
+    values = statistic.of_totals(resampler.totals(statistic.columns))
+    found = percentile_interval(values, level=LEVEL)
+    lost = int(np.isnan(values).sum())
+    said = [f"{lost} of {resampling.resamples} resamples are undefined"] if lost else []
+    if found is None:
+        same = np.ptp(values[~np.isnan(values)]) == 0 if lost < len(values) else False
+        why = "every resample gives the same" if same else "too few resamples are defined"
+        return None, [*said, f"no interval: {why}"]
+    by = " by stratum" if resampling.by_stratum else ""
+    method = f"percentile bootstrap over items{by}, {resampling.resamples} resamples"
+    return Interval(found.low, found.high, LEVEL, method), said
+
+
+# A resampler keeps its draws, and most metrics of a report are about the same items.
+@lru_cache(maxsize=4)
+def _resampler(
+    n: int, resamples: int, *, seed: int, strata: tuple[tuple[int, ...], ...] | None
+) -> Resampler:
+    places = None if strata is None else tuple(np.array(s, dtype=np.intp) for s in strata)
+    return Resampler(n, resamples, seed, strata=places)
+
+
+def strata_of(items: Sequence[ItemView]) -> tuple[tuple[int, ...], ...]:
+    """The places of the items of each stratum; those without one are a stratum of their own."""
+    places: dict[str | None, list[int]] = {}
+    for at, item in enumerate(items):
+        places.setdefault(item.stratum, []).append(at)
+    return tuple(map(tuple, places.values()))
