@@ -251,6 +251,24 @@ def test_a_vote_less_on_every_item(tmp_path: Path) -> None:
     assert exposure(root, "part")["level"] == "full"
 
 
+def test_a_part_whose_items_have_plainer_names(tmp_path: Path) -> None:
+    """Without the one item that has two pairs of models, the others need no models in their names:
+    their votes have been read all the same.
+    """
+    root = tmp_path / "w"
+    files(root)
+    with (root / VOTES).open("a", encoding="utf-8") as stream:
+        stream.write("i5,crowd-8,crowd,a,m1,m3\ni5,expert-8,expert,a,m1,m3\n")
+    lock_tables(root, "x", "pools", bands=[CHANGED])
+    scored(root, "x")
+    lines = (root / VOTES).read_text("utf-8").splitlines(keepends=True)
+    part = [line for line in lines if not line.startswith("i5")]
+    (root / "data/part.csv").write_text("".join(part), encoding="utf-8")
+    told = {**ANNOTATIONS, "file": "data/part.csv"}
+    lock_tables(root, "part", "pools", annotations=told, bands=[CHANGED])
+    assert exposure(root, "part")["level"] == "full"
+
+
 def test_other_votes_are_not_exposed(tmp_path: Path) -> None:
     """Votes on other items had not been read, and neither had other verdicts."""
     root = ran(tmp_path / "w", "pools")

@@ -40,13 +40,13 @@ def test_each_judge_in_its_study(tmp_path: Path) -> None:
         protocol={"orders": ["ab"], "passes": 2},
         bands=[band("c", "real.agreement.count", [1, 2])],
     )
-    refused(tmp_path / "one", f"{REG}:", "judge", "pair")
+    refused(tmp_path / "one", f"{REG}:", "study", "a judge of pairs", "write `study: pairwise`")
     make_workspace(tmp_path / "two")
     write_pairs(tmp_path / "two")
     path = tmp_path / "two/registrations/x.yaml"
     text = path.read_text(encoding="utf-8").replace("judge/pairs.yaml", "judge/yes-no.yaml")
     path.write_text(text.replace("data/pairs.jsonl", "sentinels/small.jsonl"), encoding="utf-8")
-    refused(tmp_path / "two", f"{REG}:", "judge", "pair")
+    refused(tmp_path / "two", f"{REG}:", "does not compare two answers", "a `pair` section")
 
 
 @pytest.mark.parametrize(

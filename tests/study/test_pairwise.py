@@ -57,7 +57,7 @@ def test_preference_for_a_slot_by_hand() -> None:
     assert (both.k, both.n) == (5, 8)
     assert both.value == 5 / 8
     assert both.interval is not None
-    assert both.interval.method == "percentile bootstrap over items, 400 resamples"
+    assert both.interval.method == "percentile bootstrap over items, 400 resamples, seed 5"
     assert (get(data, "order.slot.rate", pass_=1, order="ab").k, both.k) == (4, 5)
     assert get(data, "order.slot.rate", pass_=1, order="ba").n == 3
 

@@ -22,7 +22,7 @@ from prereg_judge import __version__, clock
 from prereg_judge.canon import canonical_json, sha256_bytes, sha256_file, sha256_value
 from prereg_judge.chain import write_synced
 from prereg_judge.errors import IntegrityError, Problem, UsageError
-from prereg_judge.flow.earlier import earlier_names, locate
+from prereg_judge.flow.earlier import earlier_names, judge_runs, locate
 from prereg_judge.flow.locked import ledger_of, open_locked
 from prereg_judge.flow.verifying.findings import Asked, Findings
 from prereg_judge.flow.verifying.verify import verify_workspace
@@ -123,7 +123,7 @@ def _closure(workspace: Workspace, ident: str) -> list[str]:
         found.append(each)
         for version in versions(ledger_of(workspace).events(each)):
             locked = open_locked(workspace, each, with_model=False, version=version.number)
-            names = earlier_names(locked.inputs.claims)
+            names = [*earlier_names(locked.inputs.claims), *judge_runs(locked.inputs.model)]
             waiting += [locate(workspace, name, pinned=True)[0] for name in names]
     return found
 
@@ -143,7 +143,7 @@ def _add_registration(
         paths = [workspace.registration(ident, number), workspace.lock(ident, number)]
         others = [e for e in locked.lock.inputs if e.role in ("judge", "annotations", "verdicts")]
         paths += [workspace.input(entry.name) for entry in others]
-        for item_set in locked.inputs.sets:
+        for item_set in locked.inputs.called_sets:
             if withheld is None:
                 paths.append(workspace.input(item_set.file))
             else:

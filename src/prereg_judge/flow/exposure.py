@@ -24,6 +24,7 @@ from prereg_judge.ledger.book import Ledger
 from prereg_judge.ledger.events import Event
 from prereg_judge.registration.lock import Lock, LockedExposure, Seen, is_rows, parse_lock
 from prereg_judge.registration.schema_model import LocalModel
+from prereg_judge.verdict_tables import VerdictTable
 from prereg_judge.wording import without_hidden
 from prereg_judge.words import EXPOSURE_LEVELS, ExposureLevel
 from prereg_judge.workspace import Workspace
@@ -64,25 +65,32 @@ def row_hashes(inputs: Inputs) -> dict[str, tuple[str, ...]]:
     """For each item set, short hashes of what the judge sees of each row, sorted."""
     hashes = {
         f"items.{s.role}": tuple(sorted(row_hash(inputs.judge, item) for item in s.items))
-        for s in inputs.sets
+        for s in inputs.called_sets
     }
     if inputs.tables.votes is not None:
         hashes["annotations"] = vote_hashes(inputs.tables.votes)
+    if inputs.tables.verdicts:
+        hashes["verdicts"] = verdict_hashes(inputs.tables.verdicts)
     return hashes
 
 
 def vote_hashes(table: AnnotationTable) -> tuple[str, ...]:
     """Short hashes of the votes on each item that a registration reads, sorted."""
-    by_item: dict[str, list[list[str | None]]] = {}
+    by_item: dict[str, list[list[str]]] = {}
     for vote in table.votes:
-        told = [vote.left, vote.right, vote.annotator, vote.label]
-        by_item.setdefault(vote.item, []).append(told)
+        by_item.setdefault(table.stored_name(vote), []).append([vote.annotator, vote.label])
     return tuple(
         sorted(
-            sha256_value("item-votes", [item, sorted(votes, key=str)])[:ROW_DIGITS]
+            sha256_value("item-votes", [item, sorted(votes)])[:ROW_DIGITS]
             for item, votes in by_item.items()
         )
     )
+
+
+def verdict_hashes(tables: Sequence[VerdictTable]) -> tuple[str, ...]:
+    """Short hashes of the verdicts on each pair that a registration reads, sorted."""
+    rows = (row for table in tables for row in table.rows)
+    return tuple(sorted(sha256_value("verdicts", [r.name, r.ab, r.ba])[:ROW_DIGITS] for r in rows))
 
 
 def row_hash(judge: Judge, item: Item) -> str:
@@ -107,9 +115,11 @@ def identity_of(
     named = inputs.model.model
     served = () if isinstance(named, LocalModel) else (f"served:{named.model}",)
     items = {role: sha256_value("item-rows", list(r)) for role, r in rows.items()}
-    files = {f"items.{s.role}": s.sha256 for s in inputs.sets}
+    files = {f"items.{s.role}": s.sha256 for s in inputs.called_sets}
     if inputs.tables.votes is not None:
         files["annotations"] = inputs.tables.votes.sha256
+    if inputs.tables.verdicts:
+        files["verdicts"] = inputs.tables.verdicts[0].sha256  # of several the lock names each
     return Identity(
         inputs.judge.sha256, inputs.judge.prompt_sha256, (*model, *served), items, files
     )

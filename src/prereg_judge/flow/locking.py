@@ -323,7 +323,7 @@ def _entries(
     entries = [
         _entry(role, name, workspace.input(name)) for role, name in (*judge, *inputs.tables.files)
     ]
-    for item_set in inputs.sets if inputs.model.calls else ():
+    for item_set in inputs.called_sets:
         role: InputRole = "items.sentinel" if item_set.role == "sentinel" else "items.real"
         entries.append(_entry(role, item_set.file, workspace.input(item_set.file)))
     seen: set[tuple[str, int]] = set()

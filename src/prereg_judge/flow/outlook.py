@@ -77,6 +77,9 @@ _NEVER_CALLED = WhyNot(
 )
 
 
+_FROM_TABLE = WhyNot("no count", "no chance: the table settles it")
+
+
 @dataclass(frozen=True)
 class Count:
     """The count that metrics are made of.
@@ -161,6 +164,8 @@ def outlook(inputs: Inputs) -> list[dict[str, Any]]:
     every: tuple[Claim, ...] = (*expectations, *claims.refuters, *claims.decisions)
     stops = inputs.facts.stops
     rows = [_row(claim, counts, stated, stops=stops) for claim in every]
+    if not inputs.model.calls:
+        rows = [row | _none(_FROM_TABLE) if row["reason"] == "no count" else row for row in rows]
     wanted = inputs.model.sample_size
     asked = wanted is not None and (wanted.width is not None or wanted.power is not None)
     for row, claim in zip(rows, every, strict=True):

@@ -18,6 +18,7 @@ from prereg_judge.errors import (
     IntegrityError,
     PreregError,
     Problem,
+    UsageError,
     raise_all,
 )
 from prereg_judge.flow.earlier import earlier_runs
@@ -77,8 +78,12 @@ class Inputs:
     def plan(self) -> Plan:
         """Its trials, in order."""
         protocol = self.model.protocol
-        sets = self.sets if self.model.calls else ()
-        return Plan(sets, orders=protocol.orders, passes=protocol.passes)
+        return Plan(self.called_sets, orders=protocol.orders, passes=protocol.passes)
+
+    @property
+    def called_sets(self) -> tuple[ItemSet, ...]:
+        """The item sets that the judge is called on; none where verdicts are read from a table."""
+        return self.sets if self.model.calls else ()
 
     @property
     def orders(self) -> tuple[Order, ...]:
@@ -101,6 +106,18 @@ class Inputs:
     def study(self) -> Study:
         """The kind of study that it registers."""
         return study_of(self.model.study)
+
+
+def refuse_without_calls(inputs: Inputs, what: str, *, remedy: str) -> None:
+    """Refuse a registration that runs no judge, for what has no sense without one.
+
+    Raises
+    ------
+    UsageError
+        With what it is, after "makes no call", and the remedy.
+    """
+    if not inputs.model.calls:
+        raise UsageError(Problem(f"makes no call{what}", inputs.loaded.shown, remedy=remedy))
 
 
 def read_inputs(workspace: Workspace, ident: str, *, version: int = 1) -> Inputs:

@@ -22,7 +22,7 @@ from prereg_judge.flow.backends import MakeBackend, make_backend
 from prereg_judge.flow.calls import seed_for
 from prereg_judge.flow.exposure import identity_of, row_hash, row_hashes
 from prereg_judge.flow.locked import known_registration, ledger_of, newest_version
-from prereg_judge.flow.prepare import Inputs, read_inputs
+from prereg_judge.flow.prepare import Inputs, read_inputs, refuse_without_calls
 from prereg_judge.flow.prompts import ModelInputs, read_model
 from prereg_judge.flow.settings import EngineSettings, decoding_of, engine_settings
 from prereg_judge.hashing import FileHashes
@@ -124,6 +124,11 @@ def probe(
     known_registration(workspace, ident)
     version = newest_version(workspace, ident, drafts=False)
     inputs = read_inputs(workspace, ident, version=version)
+    refuse_without_calls(
+        inputs,
+        ", so there is nothing to compare: its numbers follow from tables",
+        remedy="probe a registration that runs a judge",
+    )
     model = read_model(inputs)
     trials = inputs.plan[: min(rows, inputs.plan.n_in_pass)]
     ledger = ledger_of(workspace)

@@ -31,7 +31,7 @@ from prereg_judge.flow.assumptions import (
 from prereg_judge.flow.collecting import Collector
 from prereg_judge.flow.judging import data_of, judged, not_called
 from prereg_judge.flow.locked import newest_version
-from prereg_judge.flow.prepare import Inputs, read_inputs
+from prereg_judge.flow.prepare import Inputs, read_inputs, refuse_without_calls
 from prereg_judge.flow.prompts import ModelInputs, Prompt, PromptKey
 from prereg_judge.flow.rehearsal_notes import notes_on
 from prereg_judge.flow.settings import EngineSettings, decoding_of, every_setting
@@ -88,7 +88,12 @@ def rehearse(
         raise UsageError(Problem(what, found=f"--times {times} --seed {seed}"))
     version = newest_version(workspace, ident, drafts=True)
     inputs = read_inputs(workspace, ident, version=version)
-    _refuse_without_calls(inputs)
+    refuse_without_calls(
+        inputs,
+        ", so there is no judge to simulate: its numbers follow from tables that are there already, "
+        "and no play would differ from another",
+        remedy=f"see `prereg check {inputs.model.id}` for what its claims are worth",
+    )
     stated = split_assumptions(assume, option="--assume")
     others = split_assumptions(against, option="--against")
     both = [stated, *([instead(stated, others)] if others else [])]
@@ -105,15 +110,6 @@ def rehearse(
         within = _within(inputs, plays[0].claimed)
         scenarios.append(Scenario(dict(one.stated), one.unstated, notes, tuple(plays), within))
     return Rehearsal(ident, inputs.model.title, len(inputs.plan), times, seed, tuple(scenarios))
-
-
-def _refuse_without_calls(inputs: Inputs) -> None:
-    if inputs.model.calls:
-        return
-    what = "makes no call, so there is no judge to simulate: its numbers follow from tables that "
-    what += "are there already, and no play would differ from another"
-    remedy = f"see `prereg check {inputs.model.id}` for what its claims are worth"
-    raise UsageError(Problem(what, inputs.loaded.shown, remedy=remedy))
 
 
 def _within(inputs: Inputs, refs: Iterable[MetricRef]) -> dict[MetricRef, tuple[float, float]]:

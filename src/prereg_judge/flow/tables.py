@@ -36,8 +36,8 @@ from prereg_judge.study.outcomes import (
     TrialKey,
 )
 from prereg_judge.tallies import credit_gaps, sample_items, tally
-from prereg_judge.verdict_tables import Side, VerdictForm, VerdictRow, load_verdicts
-from prereg_judge.votes import MISSING, PAIR_KEYS, PairKey, SlotVerdicts, VoteCounts
+from prereg_judge.verdict_tables import Side, VerdictForm, VerdictRow, VerdictTable, load_verdicts
+from prereg_judge.votes import MISSING, PAIR_KEYS, SIDES, PairKey, SlotVerdicts, VoteCounts
 from prereg_judge.words import Order
 from prereg_judge.workspace import Workspace
 
@@ -56,8 +56,8 @@ class Tables:
     ----------
     files
         Role and name of each file, as the lock holds them.
-    votes
-        The annotators' table as it was read.
+    votes, verdicts
+        The annotators' table, and the files of verdicts, as they were read.
     table
         What the studies see of votes and judges.
     sets, outcomes, scale
@@ -66,6 +66,7 @@ class Tables:
 
     files: tuple[tuple[Any, str], ...] = ()
     votes: AnnotationTable | None = None
+    verdicts: tuple[VerdictTable, ...] = ()
     table: TableInput | None = None
     sets: tuple[ItemSet, ...] = ()
     outcomes: Mapping[TrialKey, Outcome] = field(default_factory=dict)
@@ -98,15 +99,19 @@ def read_tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables
     votes = load_annotations(workspace.input(told.file), form=_form(told), shown=told.file)
     one, other = (pool.name for pool in told.pools)
     refuse_unshared(votes, key=told.key, pools=(one, other))
+    _refuse_unsided(loaded, votes)
     counts = {key: _counts(loaded, votes, key) for key in PAIR_KEYS}
     files: list[tuple[Any, str]] = [("annotations", told.file)]
     judges: dict[str, dict[PairKey, SlotVerdicts]] = {}
+    read: dict[str, VerdictTable] = {}
     for at, judge in enumerate(model.judges):
         if judge.file is not None:
             files.append(("verdicts", judge.file))
-            rows = load_verdicts(
+            found = load_verdicts(
                 workspace.input(judge.file), form=_verdict_form(judge), shown=judge.file
-            ).rows
+            )
+            read.setdefault(judge.file, found)
+            rows = found.rows
         else:
             rows = _rows_of_run(workspace, loaded, judge, ("judges", at), pinned=pinned)
         _refuse_unnamed(loaded, ("judges", at), rows, votes)
@@ -116,7 +121,7 @@ def read_tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables
         _refuse_none_in_common(loaded, ("judges", at), judges[judge.name][told.key], told.file)
     assumed = Assumed(model.assumed.span, model.assumed.shift_sd) if model.assumed else None
     table = TableInput(counts, told.key, (one, other), told.split, judges, assumed)
-    return Tables(tuple(dict.fromkeys(files)), votes, table)
+    return Tables(tuple(dict.fromkeys(files)), votes, tuple(read.values()), table)
 
 
 def own_verdicts(
@@ -152,6 +157,33 @@ def own_verdicts(
 def own_judge(pass_no: int) -> str:
     """What a pass of a run is called among the judges that are compared with pools."""
     return f"pass-{pass_no}"
+
+
+def _refuse_unsided(loaded: Loaded, votes: AnnotationTable) -> None:
+    """Refuse votes that do not say which answer, or which model's, is better where that is asked.
+
+    Raises
+    ------
+    InputError
+        Naming what needs it.
+    """
+    model, told = loaded.model, loaded.model.annotations
+    assert told is not None
+    boards = {"study": "leaderboard"} if model.study == "leaderboard" else {}
+    boards |= {"annotations.gap": "credit"} if told.gap == "credit" else {}
+    sided = votes.labels == SIDES
+    if boards and not (sided and all(vote.left is not None for vote in votes.votes)):
+        (where, found), *_ = boards.items()
+        what = "needs votes that say which of two models' answers is better"
+        remedy = "name `model_a` and `model_b` under `annotations.columns`, and map `labels`"
+    elif not sided and model.study in ("judge-pools", "pairwise"):
+        where, found = "study", model.study
+        what = "compares verdicts on pairs with votes that do not say which answer is better"
+        remedy = "map `annotations.labels` to a, b and tie"
+    else:
+        return
+    line = loaded.document.line_of(tuple(where.split(".")))
+    raise InputError(Problem(what, loaded.shown, line, where, found, remedy))
 
 
 def _form(told: Annotations) -> TableForm:
@@ -225,6 +257,7 @@ def _verdicts_alone(workspace: Workspace, loaded: Loaded) -> Tables:
     }
     return Tables(
         (("verdicts", judge.file),),
+        verdicts=(table,),
         sets=(ItemSet("real", judge.file, table.sha256, table.n_bytes, items),),
         outcomes=outcomes,
         scale=SLOT_SCALE,

@@ -30,8 +30,8 @@ InputRole = Literal[
 
 
 def is_rows(role: str) -> bool:
-    """Whether an input holds rows or votes: what exposure is about."""
-    return role.startswith("items.") or role == "annotations"
+    """Whether an input holds rows, votes or verdicts: what exposure is about."""
+    return role.startswith("items.") or role in ("annotations", "verdicts")
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def _stated_domain(ref: MetricRef, spec: MetricSpec) -> Domain:
     """The range of the catalogue; an interval by resampling lies in it too."""
     low, high = spec.domain
     top = high if isinstance(high, float | int) else math.inf
-    whole = ref == ref.base and spec.unit in ("items", "models", "votes")
+    whole = ref == ref.base and spec.unit in ("items", "models", "pairs", "votes")
     return Domain(low, top, whole=whole)
 
 

@@ -178,7 +178,7 @@ def _with_n(metric: Metric, text: str) -> str:
         return text
     if k is not None and unit in ("share", "probability"):
         return f"{k}/{n} = {text}"
-    if k is not None and unit in ("items", "models", "votes"):
+    if k is not None and unit in ("items", "models", "pairs", "votes"):
         return f"{text} of {n}" if unit == "items" and metric.interval else f"{text} of {n} {unit}"
     if k is not None and metric.interval is not None:
         return f"{text} of {n}"

@@ -177,7 +177,7 @@ class BoardComputer:
     ) -> Metric:
         """A statistic of the boards with its bootstrap; n is the number of items unless given."""
         value = float(statistic(field.data)[0])
-        whole = spec.unit == "models"
+        whole = spec.unit in ("models", "pairs")
         return bootstrapped(
             ref,
             spec,

@@ -45,8 +45,8 @@ SPECS = (
     ),
     _spec(
         "reversed.count",
-        "neighbours on pool 1's board that stand the other way round on pool 2's",
-        "models",
+        "pairs of neighbours on pool 1's board that stand the other way round on pool 2's",
+        "pairs",
         domain=(0.0, None),
     ),
     _spec(

@@ -23,6 +23,7 @@ Unit = Literal[
     "probability",
     "votes",
     "models",
+    "pairs",
     "correlation",
 ]
 

@@ -18,6 +18,7 @@ from prereg_judge.stats.resample import Resampler, percentile_interval, ratio
 from prereg_judge.study.counted import LEVEL, undefined_metric
 from prereg_judge.study.metric import Interval, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import ItemView, Resampling
+from prereg_judge.study.table_metrics import method_words
 
 Floats = NDArray[np.float64]
 
@@ -177,9 +178,7 @@ def _bootstrap(statistic: Statistic, resampling: Resampling) -> tuple[Interval |
         same = np.ptp(values[~np.isnan(values)]) == 0 if lost < len(values) else False
         why = "every resample gives the same" if same else "too few resamples are defined"
         return None, [*said, f"no interval: {why}"]
-    by = " by stratum" if resampling.by_stratum else ""
-    method = f"percentile bootstrap over items{by}, {resampling.resamples} resamples"
-    return Interval(found.low, found.high, LEVEL, method), said
+    return Interval(found.low, found.high, LEVEL, method_words(resampling)), said
 
 
 # A resampler keeps its draws, and most metrics of a report are about the same items.

@@ -116,6 +116,8 @@ def _check_model(
     workspace: Workspace, lock: Lock, about: str, findings: Findings, progress: Progress | None
 ) -> None:
     entries = [e for e in lock.inputs if e.role == "model"]
+    if not any(e.role == "judge" for e in lock.inputs):
+        return  # nothing is called
     if not entries:
         said = "what it said of itself is in the lock" if lock.served else "nothing is known of it"
         what = f"which weights answered: the model is served; {said}, and that is weaker than bytes"
@@ -186,8 +188,8 @@ def _check_derived(locked: Locked, about: str, findings: Findings) -> None:
 def _check_prompts(locked: Locked, about: str, findings: Findings, *, render: bool) -> None:
     """What the files become with the model's vocabulary and template: prompts, tokens, grammar."""
     then = locked.lock.derived
-    if locked.inputs.workspace.withheld:
-        return  # said of the bundle
+    if locked.inputs.workspace.withheld or not locked.inputs.model.calls:
+        return  # said of the bundle; there are no prompts
     if not render:
         what = "that its prompts, tokens and grammar follow from its files"
         findings.not_proved(about, what, "leave --no-prompts out")
