@@ -152,7 +152,7 @@ def test_pairs_that_are_shared_under_the_other_key_only(tmp_path: Path) -> None:
             (
                 f"{REG}:",
                 "annotations.file",
-                "the annotation file does not exist",
+                "the file of votes does not exist",
                 "data/vote.csv",
                 f"did you mean {VOTES}",
             ),
@@ -343,7 +343,7 @@ def test_errors_as_json(tmp_path: Path) -> None:
     assert problem["file"] == VOTES
 
 
-@pytest.mark.parametrize("command", ["probe", "bench", "rehearse"])
+@pytest.mark.parametrize("command", ["probe", "rehearse"])
 def test_commands_about_calls(command: str, tmp_path: Path) -> None:
     """What probes, times or plays calls is refused where none is made, and leaves no event."""
     files(tmp_path)

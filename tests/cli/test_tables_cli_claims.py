@@ -199,7 +199,7 @@ def test_keys_that_do_not_fit_the_study(
             "leaderboard",
             "displacement.even_pairs",
             {"models": 1_001},
-            ("a board of 1001 models", "write 2 to 1000"),
+            ("bands[0].models", "must be at most 1000", "found 1001"),
         ),
         ("leaderboard", "tau", {"score": "elo"}, ("`elo` is not a known score", "bradley-terry")),
         ("pairwise", "real.order.reversal.rate", {"pass": 2}, ("pass 2: the protocol has 1 pass",)),

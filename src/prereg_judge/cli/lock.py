@@ -15,7 +15,7 @@ from rich.table import Table
 from prereg_judge.cli.common import Id, Json, hashing, print_json, say, workspace
 from prereg_judge.engine.inspect import system_info
 from prereg_judge.errors import PreregError
-from prereg_judge.flow.exposure import LEVEL_WORDS, exposure_words
+from prereg_judge.flow.exposure import exposure_words, level_words
 from prereg_judge.flow.locking import Made, lock_registration
 from prereg_judge.flow.outlook import outlook
 from prereg_judge.flow.prepare import Inputs
@@ -157,7 +157,9 @@ def tell_made(ws: Workspace, made: Made, witnesses: dict[str, Any], *, json_out:
         return
     out = console()
     out.print(expectation_table(rows))
-    out.print(f"Exposure: {exposure.level} ({LEVEL_WORDS[exposure.level]})", soft_wrap=True)
+    out.print(
+        f"Exposure: {exposure.level} ({level_words(made.inputs, exposure.level)})", soft_wrap=True
+    )
     for sentence in exposure_words(exposure):
         out.print(f"  the ledger knows: {escape(sentence)}", soft_wrap=True)
     table = Table(title="Locked", title_justify="left", title_style="bold")

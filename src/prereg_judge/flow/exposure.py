@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby, takewhile
 from typing import Any
 
+from prereg_judge.annotation_pools import Vote
 from prereg_judge.annotations import AnnotationTable
 from prereg_judge.canon import canonical_json, sha256_file, sha256_value
 from prereg_judge.errors import IntegrityError
@@ -75,16 +76,19 @@ def row_hashes(inputs: Inputs) -> dict[str, tuple[str, ...]]:
 
 
 def vote_hashes(table: AnnotationTable) -> tuple[str, ...]:
-    """Short hashes of the votes on each item that a registration reads, sorted."""
-    by_item: dict[str, list[list[str]]] = {}
-    for vote in table.votes:
-        by_item.setdefault(table.stored_name(vote), []).append([vote.annotator, vote.label])
-    return tuple(
-        sorted(
-            sha256_value("item-votes", [item, sorted(votes)])[:ROW_DIGITS]
-            for item, votes in by_item.items()
-        )
-    )
+    """Short hashes of the votes that a registration reads, sorted.
+
+    One a vote, so that a table with a vote more or less on an item shares the others; whichever of
+    two models' answers stands first.
+    """
+    return tuple(sorted(sha256_value("vote", _plain_vote(v))[:ROW_DIGITS] for v in table.votes))
+
+
+def _plain_vote(vote: Vote) -> list[str | None]:
+    models, label = [vote.left, vote.right], vote.label
+    if vote.left is not None and vote.right is not None and vote.left > vote.right:
+        models, label = [vote.right, vote.left], {"a": "b", "b": "a"}.get(label, label)
+    return [vote.item, *models, vote.annotator, label]
 
 
 def verdict_hashes(tables: Sequence[VerdictTable]) -> tuple[str, ...]:
@@ -250,9 +254,17 @@ LEVEL_WORDS: dict[ExposureLevel, str] = {
     "none": "nothing of these items, this judge or this model had been run",
     "partly": "the judge or the model had been run, on other items",
     "items": "some of these items had been run, by another judge or model, or nobody can tell",
-    "full": "some of these items had been run by this judge and this model, or nobody can tell; of "
-    "tables, some of their rows had been read",
+    "full": "some of these items had been run by this judge and this model, or nobody can tell",
 }
+
+
+def level_words(inputs: Inputs, level: ExposureLevel) -> str:
+    """What a level means: of items, judge and model, or of tables where nothing is called."""
+    if inputs.model.calls:
+        return LEVEL_WORDS[level]
+    if level == "none":
+        return "nothing of these tables had been read"
+    return "some of these votes or verdicts had been read, or nobody can tell"
 
 
 def _sentence(seen: Seen) -> str:

@@ -48,6 +48,7 @@ from prereg_judge.workspace import Workspace
 
 T = TypeVar("T")
 
+_FILE_KINDS = {"annotations": "the file of votes", "judges": "the file of verdicts"}
 _MOST_FILES = 1_000  # names that a misspelled path is compared with
 
 
@@ -241,7 +242,8 @@ def _refuse_absent(workspace: Workspace, loaded: Loaded, at: YamlPath, *, file: 
         return
     near = difflib.get_close_matches(file, _files_beside(workspace, file), n=3, cutoff=0.6)
     remedy = f"did you mean {' or '.join(near)}?" if near else "check the path"
-    what, line = f"the {str(at[0]).removesuffix('s')} file {why}", loaded.document.line_of(at)
+    kind = _FILE_KINDS.get(str(at[0]), f"the {str(at[0]).removesuffix('s')} file")
+    what, line = f"{kind} {why}", loaded.document.line_of(at)
     raise InputError(Problem(what, loaded.shown, line, path_text(at), file, remedy))
 
 

@@ -90,8 +90,8 @@ def rehearse(
     inputs = read_inputs(workspace, ident, version=version)
     refuse_without_calls(
         inputs,
-        ", so there is no judge to simulate: its numbers follow from tables that are there already, "
-        "and no play would differ from another",
+        ", so there is no judge to simulate: its numbers follow from tables that are there "
+        "already, and no play would differ from another",
         remedy=f"see `prereg check {inputs.model.id}` for what its claims are worth",
     )
     stated = split_assumptions(assume, option="--assume")

@@ -11,7 +11,7 @@ from typing import Any
 from prereg_judge import __version__
 from prereg_judge.canon import canonical_json, sha256_bytes
 from prereg_judge.chain import write_synced
-from prereg_judge.flow.exposure import LEVEL_WORDS, exposure_words
+from prereg_judge.flow.exposure import exposure_words, level_words
 from prereg_judge.flow.locked import ledger_of
 from prereg_judge.flow.scoring import Scored, remember
 from prereg_judge.flow.settings import arms_in_words, engine_settings
@@ -238,7 +238,7 @@ def _known(scored: Scored) -> dict[str, str]:
         return {}
     known = exposure_words(exposure) or ["nothing"]
     return {
-        "exposure": f"{exposure.level}: {LEVEL_WORDS[exposure.level]}",
+        "exposure": f"{exposure.level}: {level_words(scored.locked.inputs, exposure.level)}",
         "the ledger knew": "; ".join(known),
     }
 

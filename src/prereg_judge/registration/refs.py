@@ -13,7 +13,6 @@ from typing import Literal
 from prereg_judge.shaping import Decoding
 from prereg_judge.study.expected import temperature_of
 from prereg_judge.study.metric import Catalogue, MetricRef, MetricSpec
-from prereg_judge.study.table_metrics import MOST_MODELS
 from prereg_judge.votes import SIDES
 from prereg_judge.words import SET_ROLES, UNSCORED, Missing, Order, SetRole
 
@@ -302,8 +301,6 @@ def _value(key: str, value: str, ref: MetricRef, facts: Facts) -> Iterator[Troub
             yield from _one_of(key, value, facts.orders, "an order of this run")
         case "scale":
             yield from _one_of(key, value, ("side", "verdict"), "a scale")
-        case "models" if int(value) > MOST_MODELS:
-            yield Trouble(key, f"a board of {value} models", f"write 2 to {MOST_MODELS}")
         case "verdict" | "to":
             yield from _one_of(key, value, facts.verdicts, "one of the judge's verdicts")
         case "kind" if role is not None:

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from prereg_judge.strict_yaml import YamlPath
+from prereg_judge.study.table_metrics import MOST_MODELS
 
 SLUG = r"^[a-z0-9][a-z0-9-]{0,63}$"
 LIMIT_KEYS = ("lt", "le", "gt", "ge", "eq", "between")
@@ -129,7 +130,7 @@ class MetricParams(Strict):
         int | None, Field(ge=1, description="Between this place of the board and the next.")
     ] = None
     models: Annotated[
-        int | None, Field(ge=2, le=10_000, description="Number of evenly spread models.")
+        int | None, Field(ge=2, le=MOST_MODELS, description="Number of evenly spread models.")
     ] = None
     tertile: Annotated[
         int | None, Field(ge=1, le=3, description="Third of the quality gap, 1 = the smallest.")
