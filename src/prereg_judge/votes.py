@@ -83,9 +83,10 @@ class SlotVerdicts:
     items
         Names of the items as in `VoteCounts.items` of the same key.
     ab, ba
-        Side of each item's verdict in the two orders, shape (n,), whole numbers: 1 = answer a,
-        -1 = answer b, 0 = tie, `MISSING` = no verdict. `ba` is all `MISSING` where the judge was
-        asked in one order only.
+        Side of each item's verdict in the two orders, shape (n,), whole numbers: 1 or 2 = answer
+        a is better, slightly or clearly; -1 or -2 = answer b; 0 = tie; `MISSING` = no verdict. A
+        judge of three points says 1, 0 and -1. `ba` is all `MISSING` where the judge was asked in
+        one order only.
     """
 
     name: str

@@ -276,3 +276,16 @@ def test_against_plain_loops(drawn: list[tuple[str, str, str, str]], rule: Resol
         assert reversal.n == len(twice)
     else:
         assert reversal.undefined == "one_order"
+
+
+@pytest.mark.parametrize(
+    ("rule", "sides"),
+    [("first", [1, -1, 1, MISSING]), ("agree_or_tie", [0, -1, 1, MISSING]),
+     ("average", [1, -1, 1, MISSING])],
+)  # fmt: skip
+def test_a_scale_of_five_points(rule: Resolve, sides: list[int]) -> None:
+    """Clearly outweighs slightly in the mean alone; what comes of every rule is a side."""
+    ab, ba = np.array([2, -1, 2, 1]), np.array([-1, -2, 1, MISSING])
+    verdicts = SlotVerdicts("j", ("i", "j", "k", "l"), ab, ba)
+    expected = [*sides[:3], 1] if rule == "first" else sides
+    assert resolved(verdicts, rule=rule).tolist() == expected

@@ -44,8 +44,18 @@ from prereg_judge.workspace import Workspace
 # What verdicts on slots are called where a table has words of its own.
 SLOT_SCALE = PairScale({"a": 1, "tie": 0, "b": -1})
 _SIDE: dict[Side, int] = {"a": 1, "b": -1, "tie": 0}
-_WORD_OF = {n: word for word, n in _SIDE.items()}
 _TABLE_ORDERS: tuple[Order, ...] = ("ab", "ba")
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A judge's verdicts on a pair, as sides on its scale (`SlotVerdicts`), by the pair's name."""
+
+    item: str
+    left: str | None
+    right: str | None
+    ab: int | None
+    ba: int | None
 
 
 @dataclass(frozen=True)
@@ -111,7 +121,7 @@ def read_tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables
                 workspace.input(judge.file), form=_verdict_form(judge), shown=judge.file
             )
             read.setdefault(judge.file, found)
-            rows = found.rows
+            rows = tuple(map(_judged, found.rows))
         else:
             rows = _rows_of_run(workspace, loaded, judge, ("judges", at), pinned=pinned)
         _refuse_unnamed(loaded, ("judges", at), rows, votes)
@@ -122,6 +132,11 @@ def read_tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables
     assumed = Assumed(model.assumed.span, model.assumed.shift_sd) if model.assumed else None
     table = TableInput(counts, told.key, (one, other), told.split, judges, assumed)
     return Tables(tuple(dict.fromkeys(files)), votes, tuple(read.values()), table)
+
+
+def _judged(row: VerdictRow) -> _Judged:
+    ab, ba = (None if side is None else _SIDE[side] for side in (row.ab, row.ba))
+    return _Judged(row.item, row.left, row.right, ab, ba)
 
 
 def own_verdicts(
@@ -140,13 +155,12 @@ def own_verdicts(
         return table
     judges = {}
     for number in range(1, passes + 1):
-        sides: dict[str, dict[Order, Side]] = {}
+        sides: dict[str, dict[Order, int]] = {}
         for key, outcome in outcomes.items():
             if key.set == "real" and key.pass_no == number and outcome.verdict is not None:
-                word = _WORD_OF[pair.side(outcome.verdict)]
-                sides.setdefault(key.item_id, {})[key.order] = word
+                sides.setdefault(key.item_id, {})[key.order] = pair.sides[outcome.verdict]
         rows = tuple(
-            VerdictRow(item, None, None, said.get("ab"), said.get("ba"), None, 0)
+            _Judged(item, None, None, said.get("ab"), said.get("ba"))
             for item, said in sides.items()
         )
         name = own_judge(number)
@@ -267,7 +281,7 @@ def _verdicts_alone(workspace: Workspace, loaded: Loaded) -> Tables:
 
 def _rows_of_run(
     workspace: Workspace, loaded: Loaded, judge: JudgeTable, at: YamlPath, *, pinned: bool
-) -> tuple[VerdictRow, ...]:
+) -> tuple[_Judged, ...]:
     """The verdicts of a pass of an earlier run, mapped back to the answers."""
     assert judge.run is not None
     assert judge.pass_ is not None
@@ -291,20 +305,16 @@ def _rows_of_run(
         raise wrong(what, "run", judge.run, "name a run of a study of pairs")
     if judge.pass_ > run.passes:
         raise wrong("the run has no such pass", "pass", judge.pass_, f"write 1 to {run.passes}")
-    found: dict[str, dict[Order, Side | None]] = {}
+    found: dict[str, dict[Order, int | None]] = {}
     for (role, item, order, number), verdict in run.by_order.items():
         if role == "real" and number == judge.pass_:
-            side: Side | None = None
-            if verdict is not None:
-                value = scale.side(scale.mapped(verdict, order))
-                side = _WORD_OF[value]
+            side = None if verdict is None else scale.sides[scale.mapped(verdict, order)]
             found.setdefault(item, {})[order] = side
     if not found:
         what = "judged no items under `items.real`"
         raise wrong(what, "run", judge.run, "name a run whose real items are those of the votes")
     return tuple(
-        VerdictRow(item, None, None, said.get("ab"), said.get("ba"), None, 0)
-        for item, said in found.items()
+        _Judged(item, None, None, said.get("ab"), said.get("ba")) for item, said in found.items()
     )
 
 
@@ -325,7 +335,7 @@ def _scale_of_run(workspace: Workspace, run: EarlierRun) -> PairScale | None:
 
 def _matched(
     judge: str,
-    rows: tuple[VerdictRow, ...],
+    rows: tuple[_Judged, ...],
     votes: AnnotationTable,
     counts: VoteCounts,
     key: PairKey,
@@ -347,7 +357,7 @@ def _matched(
         if row is None or home.name in found:
             continue
         turned = home.exchanged != (row.left is not None and row.left != vote.left)
-        ab, ba = (MISSING if side is None else _SIDE[side] for side in (row.ab, row.ba))
+        ab, ba = (MISSING if side is None else side for side in (row.ab, row.ba))
         found[home.name] = (_turned(ab), _turned(ba)) if turned else (ab, ba)
     sides = [found.get(item, (MISSING, MISSING)) for item in counts.items]
     columns = np.array(sides, dtype=np.int64).reshape(len(sides), 2)
@@ -355,7 +365,7 @@ def _matched(
 
 
 def _refuse_unnamed(
-    loaded: Loaded, at: YamlPath, rows: tuple[VerdictRow, ...], votes: AnnotationTable
+    loaded: Loaded, at: YamlPath, rows: tuple[_Judged, ...], votes: AnnotationTable
 ) -> None:
     """Refuse verdicts that name no models where an item's name does not say which pair it is."""
     if votes.plain or all(row.left is not None for row in rows):

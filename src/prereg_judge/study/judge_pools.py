@@ -219,7 +219,7 @@ def _order_metric(ref: MetricRef, spec: MetricSpec, verdicts: SlotVerdicts) -> M
     if not given.any():
         why = "no item has a verdict in both orders"
         return undefined_metric(ref, spec, reason="one_order", note=why, n=0)
-    ab, ba = verdicts.ab[given], verdicts.ba[given]
+    ab, ba = np.sign(verdicts.ab[given]), np.sign(verdicts.ba[given])
     hit = ab == ba if spec.name.startswith("order.consistent") else ab * ba == -1
     note = f"{lost} of {len(given)} items lack the verdict of an order" if lost else None
     return counted(ref, spec, k=int(hit.sum()), n=len(hit), note=note)

@@ -21,8 +21,8 @@ def resolved(verdicts: SlotVerdicts, *, rule: Resolve) -> NDArray[np.int64]:
         The judge's verdicts.
     rule
         `first`: what it said in the order ab. `agree_or_tie`: what it said in both orders, a tie
-        where they differ. `average`: the sign of the mean, so that a side and a tie give the side,
-        and opposite sides a tie.
+        where they differ. `average`: the sign of the mean on the judge's scale, so that a side and
+        a tie give the side, and opposite sides of the same strength a tie.
 
     Returns
     -------
@@ -31,10 +31,14 @@ def resolved(verdicts: SlotVerdicts, *, rule: Resolve) -> NDArray[np.int64]:
         no verdict; shape (n,).
     """
     ab, ba = verdicts.ab, verdicts.ba
+    one, other = np.sign(ab), np.sign(ba)
+    lacking = ab == MISSING
     if rule == "first":
-        return ab
-    mean = np.where(ab == ba, ab, 0) if rule == "agree_or_tie" else np.sign(ab + ba)
-    found: NDArray[np.int64] = np.where((ab == MISSING) | (ba == MISSING), MISSING, mean)
+        side = one
+    else:
+        lacking = lacking | (ba == MISSING)
+        side = np.where(one == other, one, 0) if rule == "agree_or_tie" else np.sign(ab + ba)
+    found: NDArray[np.int64] = np.where(lacking, MISSING, side)
     return found
 
 
