@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prereg_judge.stats.resample import Resampler
+from prereg_judge.stats.tertiles import tertiles
 from prereg_judge.study import pools
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.outcomes import Resampling
@@ -86,9 +87,9 @@ def test_disagreement_is_over_all_items_of_the_table() -> None:
 
 def test_tertiles_keep_equal_gaps_together() -> None:
     """Items of one gap go to one third, whatever their order; thirds of different gaps are even."""
-    assert pools.tertiles(np.array([5.0, 1, 3, 2, 6, 4])).tolist() == [3, 1, 2, 1, 3, 2]
-    assert pools.tertiles(np.array([1.0, 1, 1, 1, 2])).tolist() == [2, 2, 2, 2, 3]
-    assert pools.tertiles(np.ones(4)).tolist() == [2, 2, 2, 2]
+    assert tertiles(np.array([5.0, 1, 3, 2, 6, 4])).tolist() == [3, 1, 2, 1, 3, 2]
+    assert tertiles(np.array([1.0, 1, 1, 1, 2])).tolist() == [2, 2, 2, 2, 3]
+    assert tertiles(np.ones(4)).tolist() == [2, 2, 2, 2]
 
 
 def test_divergence_over_gaps() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prereg_judge.stats.resample import ratio
+from prereg_judge.stats.tertiles import tertiles
 from prereg_judge.study.counted import counted, undefined_metric
 from prereg_judge.study.metric import Catalogue, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import StudyInput, TableInput
@@ -211,29 +212,6 @@ def vote_pairs(votes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     same = (votes * (votes - 1)).sum(axis=1) // 2
     pairs = total * (total - 1) // 2
     return pairs - same, pairs
-
-
-def tertiles(gaps: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Which third of the items each belongs to, by its gap.
-
-    Parameters
-    ----------
-    gaps
-        Gaps, shape (n,), finite, n >= 1.
-
-    Returns
-    -------
-    array of int
-        1 (smallest gaps), 2 or 3, shape (n,). Items of equal gap stay together: all go to the
-        third in which the middle of their ranks lies, so that no order of the items decides. A
-        third can be empty then.
-    """
-    _, group, size = np.unique(gaps, return_inverse=True, return_counts=True)
-    before = np.cumsum(size) - size
-    # Whole numbers throughout: the middle of the ranks is (2 before + size) / 2 of n.
-    third = 1 + (3 * (2 * before + size)) // (2 * len(gaps))
-    found: NDArray[np.int64] = third[group.reshape(-1)]
-    return found
 
 
 def _pearson(sums: NDArray[np.float64]) -> NDArray[np.float64]:
