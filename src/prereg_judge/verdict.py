@@ -269,6 +269,9 @@ def _outcomes(
     return tuple(found)
 
 
+# Why there is no PASS on nothing.
+NOTHING_SCORED = "no trial has a verdict"
+
 _WORST_FIRST: tuple[tuple[VerdictWord, frozenset[OutcomeWord]], ...] = (
     ("STOPPED", frozenset({"tripped"})),
     ("REFUTED", frozenset({"fired"})),
@@ -277,13 +280,15 @@ _WORST_FIRST: tuple[tuple[VerdictWord, frozenset[OutcomeWord]], ...] = (
 )
 
 
-def _word(outcomes: Sequence[ClaimOutcome], scored: int) -> tuple[VerdictWord, list[str]]:
+def _word(
+    outcomes: Sequence[ClaimOutcome], scored: int, nothing: str
+) -> tuple[VerdictWord, list[str]]:
     counting = [o for o in outcomes if o.kind != "decision"]
     empty = []
     if not any(o.kind in ("band", "prediction") for o in counting):
         empty.append("there is no band or prediction to pass")
     if scored == 0:
-        empty.append("no trial has a verdict")
+        empty.append(nothing)
     for word, outcome_words in _WORST_FIRST:
         reasons = [_reason(o) for o in counting if o.outcome in outcome_words]
         if word == "INCONCLUSIVE":
@@ -305,6 +310,7 @@ def evaluate(
     *,
     stops_tripped: Mapping[str, StopState],
     scored: int,
+    nothing: str = NOTHING_SCORED,
     invalid: Sequence[str] = (),
 ) -> Verdict:
     """The outcome of every claim and the word for the run.
@@ -320,6 +326,8 @@ def evaluate(
     scored
         How many trials have a verdict, over all item sets. With 0 there is no PASS, whatever
         was registered: claims about calls alone, or about duplicates, can hold on nothing.
+    nothing
+        What is said where `scored` is 0.
     invalid
         Integrity problems; with any, the word is INVALID and the claims' word stands beside it.
 
@@ -339,7 +347,7 @@ def evaluate(
     if scored < 0:
         raise ValueError(f"scored must not be negative, not {scored}")
     outcomes = _outcomes(claims, metrics, stops_tripped=stops_tripped)
-    statistical, reasons = _word(outcomes, scored)
+    statistical, reasons = _word(outcomes, scored, nothing)
     word: VerdictWord = "INVALID" if invalid else statistical
     return Verdict(word, statistical, outcomes, (*invalid, *reasons), tuple(invalid))
 

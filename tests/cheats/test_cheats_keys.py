@@ -25,7 +25,9 @@ def signing_in(source: str) -> list[str]:
         texts = [n for n in names if isinstance(n, str)]
         found += [n for n in texts if any(key in n.lower() for key in _KEYS)]
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            found += [node.func.attr] if node.func.attr in ("sign", "sign_data") else []
+            number = ast.unparse(node.func) == "np.sign"  # of a number: 1, 0 or -1
+            signs = node.func.attr in ("sign", "sign_data") and not number
+            found += [node.func.attr] if signs else []
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             text = str(node.value)
             found += [text] if "PRIVATE KEY" in text else []

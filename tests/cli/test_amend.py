@@ -205,7 +205,7 @@ def test_of_an_amendment_too_a_primary_claim_is_asked(root: Path) -> None:
     assert done.code == 2
     assert "primary: does not say which claim the question is about" in done.err
     assert not (root / LOCK2).exists()
-    replace(root / V2, "# primary: agree", "primary: more")
+    replace(root / V2, "# primary: agreement-count", "primary: more")
     assert amend(root).code == 0
 
 

@@ -205,7 +205,12 @@ def test_keys_that_do_not_fit_the_study(
         ("pairwise", "real.order.reversal.rate", {"pass": 2}, ("pass 2: the protocol has 1 pass",)),
         ("pairwise", "sentinel.order.reversal.rate", {"pass": 1}, ("no item set `sentinel`",)),
         ("pairwise", "real.order.excess.difference", {}, ("needs two passes", "passes: 2")),
-        ("pairwise", "lean.difference", {"judge": "pass-1"}, ("has no metric `lean.difference`",)),
+        (
+            "pairwise",
+            "lean.difference",
+            {"judge": "pass-1"},
+            ("`lean.difference` compares the judge with pools", "annotations"),
+        ),
         ("pairwise", "calls.hangs.count", {}, ("calls.hangs.count",)),
     ],
 )

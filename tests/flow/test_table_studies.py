@@ -226,11 +226,14 @@ def test_labels_without_sides(tmp_path: Path) -> None:
     write_table(tmp_path / "data/votes.csv", ("item", "who", "pool", "label"), rows)
     columns = {k: ANNOTATIONS["columns"][k] for k in ("item", "annotator", "pool", "label")}
     plain = {k: v for k, v in told(columns=columns, split="exclude").items() if k != "labels"}
-    claims = [band("changed", "changed.count", [1, 1]), band("opposite", "opposite.count", [0, 1])]
-    lock_tables(tmp_path, "x", "pools", annotations=plain, bands=claims, primary="changed")
-    found = scored(tmp_path, "x", code=6)
-    assert outcomes(found) == {"changed": "inside", "opposite": "undefined"}
-    assert claim(found, "opposite")["observed"][0]["undefined"] == "no_sides"
+    changed = band("changed", "changed.count", [1, 1])
+    lock_tables(tmp_path, "x", "pools", annotations=plain, bands=[changed])
+    assert outcomes(scored(tmp_path, "x", code=0)) == {"changed": "inside"}
+    claims = [changed, band("opposite", "opposite.count", [0, 1])]
+    write_registration(tmp_path, "z", "pools", annotations=plain, bands=claims, primary="changed")
+    done = prereg("lock", "z", root=tmp_path)
+    assert done.code == 2, done
+    assert "needs votes that say which answer is better" in done.err
 
 
 def test_a_table_of_pairs_without_a_verdict_in_it(tmp_path: Path) -> None:

@@ -157,8 +157,14 @@ def limits(values: Sequence[float]) -> tuple[float, float] | None:
 
 def check_interval(found: Metric, expected: tuple[float, float] | None) -> None:
     """The interval of a metric is the expected one, or a Wilson one where that collapses."""
-    if expected is not None:
+    if expected is not None and "noise of both boards" in (found.note or ""):
+        assert found.interval is None  # resampling would add the noise a second time
+    elif expected is not None:
         assert found.interval is not None
+        if "widened" in found.interval.method:
+            assert found.interval.low <= expected[0] + 1e-9
+            assert found.interval.high >= expected[1] - 1e-9
+            return
         assert (found.interval.low, found.interval.high) == pytest.approx(expected, abs=1e-9)
     elif found.interval is not None:
         assert found.interval.method.startswith("wilson on")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.stats.resample import Resampler
 from prereg_judge.study import judge_pools
 from prereg_judge.study.judge_pools_matches import resolved
@@ -60,7 +61,8 @@ def test_everything_is_over_the_same_items() -> None:
     assert (lean.value, lean.n) == (0.25, 4)
     assert lean.note == "1 of 5 items have no verdict of the judge"
     assert lean.interval is not None
-    assert lean.interval.method == "percentile bootstrap over items, 200 resamples, seed 7"
+    words = "percentile bootstrap over items, 200 resamples, seed 7"
+    assert lean.interval.method == f"{words}, widened to what items all alike would allow"
     sign = get(judge_pools, data, "lean.sign_test.p", **JUDGE)
     assert (sign.value, sign.k, sign.n) == (1.0, 1, 1)
     assert (sign.note or "").startswith("1 with crowd only, 0 with expert only")
@@ -119,8 +121,11 @@ def test_what_cannot_be_said() -> None:
         "empty_denominator"
     )
     lean = get(judge_pools, alike, "lean.difference", **JUDGE)
-    assert (lean.value, lean.interval) == (0.0, None)
-    assert lean.note == "the value was the same in all 200 resamples, so there is no interval"
+    assert lean.value == 0.0
+    assert lean.interval is not None
+    most = wilson_interval(0, 1, level=0.95)[1]
+    assert (lean.interval.low, lean.interval.high) == pytest.approx((-most, most))
+    assert lean.interval.method == "wilson on items, all alike"
     assert get(judge_pools, alike, "lean.sign_test.p", **JUDGE).value == 1.0
     other = get(judge_pools, alike, "lean.difference", judge="x")
     assert other.note == "there is no judge=x (there is: j)"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from prereg_judge.flow.earlier import metric_refs
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.flow.views import call_view, study_input
@@ -11,7 +13,8 @@ from prereg_judge.record.run import Record
 from prereg_judge.study.metric import Metric, MetricRef
 from prereg_judge.study.outcomes import StudyInput
 from prereg_judge.study.rows import scored_trials
-from prereg_judge.verdict import Verdict, evaluate, stop_state
+from prereg_judge.verdict import NOTHING_SCORED, Verdict, evaluate, stop_state
+from prereg_judge.votes import MISSING
 
 
 def not_called(inputs: Inputs, record: Record) -> int:
@@ -36,13 +39,32 @@ def judged(
         claims,
         claimed,
         stops_tripped={rule.id: stop_state(rule, calls) for rule in claims.stops},
-        scored=_scored(data),
+        scored=(scored := _scored(data)),
+        nothing=_NOTHING_DECIDED if not scored and _anything(data) else NOTHING_SCORED,
     )
     return verdict, claimed
 
 
+_NOTHING_DECIDED = "every verdict or vote is a tie, which decides nothing"
+
+
+def _anything(data: StudyInput) -> bool:
+    """Whether there is any verdict or vote at all."""
+    return any(o.verdict is not None for o in data.outcomes.values()) or data.table is not None
+
+
 def _scored(data: StudyInput) -> int:
-    """Trials with a verdict; where nothing was called, the votes that were read."""
+    """Trials with a verdict; where nothing was called, the votes that were read.
+
+    Where every verdict on pairs, or every vote, is a tie, nothing is decided, and none counts.
+    """
+    if data.pair is not None and data.items:
+        given = [o.verdict for o in data.outcomes.values() if o.verdict is not None]
+        return 0 if all(data.pair.side(verdict) == 0 for verdict in given) else scored_trials(data)
     if data.items or data.table is None:
         return scored_trials(data)
-    return int(data.table.counts[data.table.key].counts.sum())
+    counts = data.table.counts[data.table.key]
+    judged = [v[data.table.key] for v in data.table.judges.values()]
+    silent = [bool(np.isin(said, (0, MISSING)).all()) for v in judged for said in (v.ab, v.ba)]
+    ties = counts.sided and not counts.counts[:, :, :2].any()
+    return 0 if ties or (silent and all(silent)) else int(counts.counts.sum())

@@ -24,7 +24,7 @@ from prereg_judge.errors import (
 from prereg_judge.flow.earlier import earlier_runs
 from prereg_judge.flow.guards import judge_problems, plan_problems
 from prereg_judge.flow.settings import decoding_of, every_setting
-from prereg_judge.flow.tables import Tables, own_judge, read_tables
+from prereg_judge.flow.tables import Tables, own_judge, read_tables, table_facts
 from prereg_judge.items import ItemSet, load_items
 from prereg_judge.judge import Judge, check_items, load_judge, no_judge
 from prereg_judge.ledger.book import Ledger
@@ -179,7 +179,8 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
     if model.calls:
         raise_all(check_items(judge, with_text))
     study = study_of(model.study)
-    catalogue = study.metrics([s.role for s in sets], votes=tables.table is not None)
+    votes = tables.table is not None
+    catalogue = study.metrics([s.role for s in sets], votes=votes, calls=model.calls)
     facts = _facts(model, judge=judge, sets=sets, earlier=earlier)
     facts = replace(
         facts,
@@ -187,6 +188,7 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
         resolve=model.resolve,
         verdicts=facts.verdicts or tuple(tables.scale.sides if tables.scale else ()),
         parameters=_parameters(study, model, tables),
+        tables=table_facts(tables),
     )
     raise_all(
         lint(

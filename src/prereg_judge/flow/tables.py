@@ -26,6 +26,7 @@ from prereg_judge.judge import load_judge
 from prereg_judge.registration.load import Loaded
 from prereg_judge.registration.lock import parse_lock
 from prereg_judge.registration.schema_tables import Annotations, JudgeTable
+from prereg_judge.registration.table_refs import TableFacts
 from prereg_judge.strict_yaml import YamlPath, path_text
 from prereg_judge.study.outcomes import (
     Assumed,
@@ -137,6 +138,29 @@ def read_tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables
 def _judged(row: VerdictRow) -> _Judged:
     ab, ba = (None if side is None else _SIDE[side] for side in (row.ab, row.ba))
     return _Judged(row.item, row.left, row.right, ab, ba)
+
+
+def table_facts(tables: Tables) -> TableFacts | None:
+    """What a claim may suppose of tables; None where no votes are read."""
+    table = tables.table
+    if table is None:
+        return None
+    every = table.counts.values()
+    models = {name for counts in every for pair in counts.models or () for name in pair}
+    registered = table.counts[table.key]
+    own = frozenset(
+        name
+        for name, judge in table.judges.items()
+        if not (judge[table.key].ab == MISSING).all() and not (judge[table.key].ba == MISSING).all()
+    )
+    return TableFacts(
+        items=max(int((counts.by_pool > 0).all(axis=1).sum()) for counts in every),
+        models=len(models),
+        sided=registered.sided,
+        gaps=registered.gaps is not None,
+        both_orders=own if table.judges else None,
+        assumed=table.assumed is not None,
+    )
 
 
 def own_verdicts(

@@ -17,6 +17,7 @@ from prereg_judge.registration.domains import Domain, values_where
 from prereg_judge.registration.lint import alternatives, expectations
 from prereg_judge.registration.reach import domain_of
 from prereg_judge.registration.refs import Facts
+from prereg_judge.registration.table_refs import settled_by
 from prereg_judge.strict_yaml import YamlPath, path_text
 from prereg_judge.study.metric import Catalogue
 
@@ -47,6 +48,7 @@ def advice(
     said = [
         *_out_of_reach(claims, catalogue, facts),
         *_overlapping(claims, catalogue, facts),
+        *_settled(claims, facts),
     ]
     found = [Problem(what, file, line_of(path), path_text(path)) for path, what in said]
     return tuple(sorted(found, key=lambda p: p.line or 0))
@@ -73,6 +75,15 @@ def _out_of_reach(claims: Claims, catalogue: Catalogue, facts: Facts) -> Iterato
         elif low < domain.low:
             what = f"{low:.15g} is below the least that can occur ({domain.low:g}): "
             yield (*path, "between"), f"{what}this is `at most {high:.15g}`"
+
+
+def _settled(claims: Claims, facts: Facts) -> Iterator[Said]:
+    """Expectations about tables that no vote can change, or that prove little."""
+    for path, claim in expectations(claims) if facts.tables else ():
+        assert facts.tables is not None
+        why = settled_by(claim.test.ref, facts.tables)
+        if why is not None:
+            yield (*path, "metric"), f"{claim.test.ref}: {why}"
 
 
 def _overlapping(claims: Claims, catalogue: Catalogue, facts: Facts) -> Iterator[Said]:

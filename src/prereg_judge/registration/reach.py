@@ -19,6 +19,7 @@ from prereg_judge.registration.refs import (
     rows_counted,
     stem_of,
 )
+from prereg_judge.registration.table_refs import is_share_of_items, most_of
 from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.study.calls import count_reason
 from prereg_judge.study.counted import LEVEL, is_rate
@@ -60,13 +61,13 @@ def domain_of(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> Domain |
     if name.startswith(_OF_CALLS):
         return _calls_domain(ref, facts)
     if _by_catalogue(ref, stem):
-        return _stated_domain(ref, catalogue.specs[name])
+        return _stated_domain(ref, catalogue.specs[name], facts)
     if stem in _MEASURED:
         return _measured(ref, stem, facts)
     pairs = _row_pairs(ref.base, facts)
     if pairs is not None:
         return Domain.listed(value_at(ref, k, n) for k, n in pairs)
-    most = rows_counted(ref, facts) * (facts.passes if stem == "missing" else 1)
+    most = rows_counted(ref, facts) * (_trials_a_row(facts) if stem == "missing" else 1)
     return _range(ref, least_n=1, most_n=most, most_k=most - _never_hit(ref.base, facts))
 
 
@@ -79,10 +80,22 @@ def _by_catalogue(ref: MetricRef, stem: str) -> bool:
     return head in ("order", "length", "markdown", "resolved") and not counted
 
 
-def _stated_domain(ref: MetricRef, spec: MetricSpec) -> Domain:
+def _trials_a_row(facts: Facts) -> int:
+    return facts.passes * len(facts.orders)
+
+
+def _stated_domain(ref: MetricRef, spec: MetricSpec, facts: Facts) -> Domain:
     """The range of the catalogue; an interval by resampling lies in it too."""
+    most = most_of(spec.unit, facts.tables)
+    if role_of(ref) is None and is_share_of_items(ref) and facts.tables is not None:
+        items = facts.tables.items
+        return _range(ref, least_n=1, most_n=items, most_k=items)
     low, high = spec.domain
     top = high if isinstance(high, float | int) else math.inf
+    if most is not None and not isinstance(high, float | int):
+        top = most
+    if ref != ref.base and low == 0 and spec.name == "gap.adjacent":
+        low = -1.0  # the two models may stand the other way round in a resample
     whole = ref == ref.base and spec.unit in ("items", "models", "pairs", "votes")
     return Domain(low, top, whole=whole)
 
@@ -102,7 +115,7 @@ def known_n(ref: MetricRef, facts: Facts) -> int | None:
     if role is None:
         return None
     if stem == "missing":
-        return rows_counted(ref, facts) * facts.passes
+        return rows_counted(ref, facts) * _trials_a_row(facts)
     if facts.missing == "exclude":
         return None
     grouped = "kind" in params or "stratum" in params

@@ -10,8 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from prereg_judge.registration.table_refs import TableFacts, table_troubles
 from prereg_judge.shaping import Decoding
 from prereg_judge.study.expected import temperature_of
+from prereg_judge.study.judge_pools import LEAN_SPECS
 from prereg_judge.study.metric import Catalogue, MetricRef, MetricSpec
 from prereg_judge.votes import SIDES
 from prereg_judge.words import SET_ROLES, UNSCORED, Missing, Order, SetRole
@@ -34,7 +36,8 @@ _KNOWN_BEFORE = {"distinct", "duplicates"}
 _NO_INTERVAL = {
     "calls.count", "calls.attempts_per_trial", "calls.batches_lost", "calls.seconds.max",
     "allowed_mass.min", "probability_change.max", "order.bias.p", "items.count",
-    "lean.sign_test.p",
+    "lean.sign_test.p", "shift.sd", "shift.difference_sd", "swap.probability",
+    "displacement.pairs", "displacement.even_pairs",
 }  # fmt: skip
 # Compare a trait of the answers with what known labels prefer.
 _LABELLED_MEASURES = {"length.follow.difference", "markdown.follow.difference"}
@@ -86,6 +89,8 @@ class Facts:
         The orders in which each item is shown.
     resolve
         The rule by which the verdicts of two orders become one, where one is registered.
+    tables
+        What is known of tables of votes, where there are any.
     parameters
         Known values of the parameters that are about tables of votes, by the parameter's name.
     """
@@ -107,6 +112,7 @@ class Facts:
     parallel: int | None = None
     orders: tuple[Order, ...] = ("ab",)
     resolve: str | None = None
+    tables: TableFacts | None = None
     parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -191,6 +197,9 @@ def check_ref(ref: MetricRef, *, catalogue: Catalogue, facts: Facts) -> list[Tro
 
 def no_metric(name: str, catalogue: Catalogue) -> Trouble:
     """That a study has no metric of this name, and the names most like it."""
+    if name in {spec.name for spec in LEAN_SPECS} and catalogue.study == "pairwise":
+        what = f"`{name}` compares the judge with pools of annotators, and no votes are registered"
+        return Trouble("metric", what, "add `annotations:`, the table of votes")
     near = catalogue.nearest(name)
     remedy = f"did you mean {' or '.join(near)}?" if near else "see `prereg metrics`"
     return Trouble("metric", f"the study {catalogue.study} has no metric `{name}`", remedy)
@@ -227,6 +236,8 @@ def _needs(ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
     if ref != ref.base and measure in _NO_INTERVAL:
         yield Trouble("metric", f"`{ref.base.name}` has no interval", "leave `.ci_low/high` out")
     if role is None:
+        for what, remedy in table_troubles(ref, facts.tables) if facts.tables else ():
+            yield Trouble("metric", what, remedy)
         return
     params = dict(ref.params)
     if stem in _KNOWN_BEFORE:

@@ -23,6 +23,8 @@ BLOCK_BYTES = 32_000_000
 # Largest share of resamples without a value that an interval may leave out.
 MOST_UNDEFINED = 0.05
 _INT32 = 2**31
+# Differences between values below this share of them are rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +217,8 @@ def percentile_interval(values: ArrayLike, *, level: float) -> Percentile | None
     Percentile or None
         The quantiles (1 - level) / 2 and (1 + level) / 2 of the defined values, interpolated
         linearly. None when more than 5% of the values are undefined, and when all defined ones
-        are equal: an interval without any width says nothing of how far the estimate may be off.
+        are equal but for rounding: an interval without any width says nothing of how far the
+        estimate may be off.
 
     Raises
     ------
@@ -236,7 +239,9 @@ def percentile_interval(values: ArrayLike, *, level: float) -> Percentile | None
         raise ValueError("values must be finite, or NaN where undefined")
     defined = found[~np.isnan(found)]
     undefined = len(found) - len(defined)
-    if undefined > MOST_UNDEFINED * len(found) or defined.min() == defined.max():
+    if undefined > MOST_UNDEFINED * len(found):
+        return None
+    if defined.max() - defined.min() <= _ROUNDING * np.abs(defined).max():
         return None
     low, high = np.quantile(defined, [(1.0 - level) / 2, (1.0 + level) / 2])
     return Percentile(float(low), float(high), undefined)

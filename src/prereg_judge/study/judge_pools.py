@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from prereg_judge.stats.paired import exact_sign_test
-from prereg_judge.study.counted import counted, not_computed, undefined_metric
+from prereg_judge.stats.sparse import sparse_limits
+from prereg_judge.study.counted import LEVEL, counted, not_computed, undefined_metric
 from prereg_judge.study.judge_pools_matches import Matches, matches_of
 from prereg_judge.study.metric import Catalogue, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import StudyInput, TableInput
@@ -210,6 +211,7 @@ class LeanComputer:
             draws=draws,
             resampling=self.resampling,
             notes=[found.note],
+            least=sparse_limits(step, within=(-1.0, 1.0), level=LEVEL),
         )
 
 

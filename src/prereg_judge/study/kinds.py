@@ -56,9 +56,16 @@ class Study:
     parameters: Callable[[TableInput], dict[str, tuple[str, ...]]]
     vote_specs: tuple[MetricSpec, ...] = ()
 
-    def metrics(self, roles: Sequence[SetRole], *, votes: bool) -> Catalogue:
-        """The catalogue for these item sets, with what a table of votes adds where there is one."""
+    def metrics(self, roles: Sequence[SetRole], *, votes: bool, calls: bool = True) -> Catalogue:
+        """The catalogue for these item sets.
+
+        With what a table of votes adds where there is one, and without metrics of calls where
+        nothing is called.
+        """
         catalogue = self.catalogue(roles)
+        if not calls:
+            kept = {n: s for n, s in catalogue.specs.items() if not n.startswith("calls.")}
+            catalogue = replace(catalogue, specs=kept)
         if not votes:
             return catalogue
         added = {spec.name: spec for spec in self.vote_specs}

@@ -142,7 +142,8 @@ def plain_words(data: StudyInput) -> list[str]:
         said.append(
             f"{len(close)} of {size - 1} pairs of neighbours on the board of "
             f"{computer.table.pools[0]} would change places with a probability above "
-            f"{_LIKELY:.0%} under annotators who differ as these pools do."
+            f"{_LIKELY:.0%} under annotators who differ as these two boards do, which is by the "
+            "pools and by the chance of these items together."
         )
     routes = {
         "independent pairs on its own gaps": MetricRef.of("displacement.pairs"),

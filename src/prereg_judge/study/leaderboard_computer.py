@@ -159,9 +159,37 @@ class BoardComputer:
             "pairs": any_pair,
             "even_pairs": any_even_pair(int(params.get("models", 2))),
         }[tail]
-        moving = stem == "displacement"
-        notes = [_still(float(field.data.shift_sd[0])) if moving else None, left_out]
-        return self._plain(ref, spec, statistic, field=field, notes=notes)
+        notes = [
+            _still(float(field.data.shift_sd[0])) if stem == "displacement" else None,
+            left_out,
+        ]
+        return self._noisy(ref, spec, statistic, field=field, notes=notes)
+
+    def _noisy(
+        self,
+        ref: MetricRef,
+        spec: MetricSpec,
+        statistic: Statistic,
+        *,
+        field: Field,
+        notes: Sequence[str | None],
+    ) -> Metric:
+        """A statistic of the spread of shifts, without an interval.
+
+        The spread holds the noise of both boards, which resampling adds a second time: with pools
+        that do not differ at all, no percentile interval would hold its true value of 0.
+        """
+        noise = None
+        if field.drawn is not None:
+            shift = field.drawn.shift[~np.isnan(field.drawn.shift).any(axis=1)]
+            if len(shift) > 1:
+                moves = (shift - shift.mean(axis=1, keepdims=True)).var(axis=0, ddof=1)
+                alone = math.sqrt(float(moves.mean()))
+                noise = f"an SD of {alone:.4g} comes of the items' chance alone"
+        why = "no interval: it holds the noise of both boards"
+        note = joined(why, noise, *notes)
+        value = float(statistic(field.data)[0])
+        return Metric(ref, value, spec.unit, spec.summary, n=field.items, note=note)
 
     def _plain(
         self,
@@ -318,7 +346,7 @@ class BoardComputer:
             statistic = gap_of(above, below, pool=pool)
             return self._plain(ref, spec, statistic, field=field, notes=[names, left_out])
         notes = [names, _still(float(field.data.shift_sd[0])), left_out]
-        return self._plain(ref, spec, swap_of(above, below), field=field, notes=notes)
+        return self._noisy(ref, spec, swap_of(above, below), field=field, notes=notes)
 
     def _assumed(self, ref: MetricRef, spec: MetricSpec, *, models: int) -> Metric:
         """An evenly spread board of registered span and shift SD: nothing is measured."""

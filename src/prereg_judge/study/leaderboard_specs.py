@@ -56,7 +56,7 @@ SPECS = (
         "share",
         required=("place",),
         optional=("pool",),
-        domain=(-1.0, 1.0),
+        domain=(0.0, 1.0),
     ),
     _spec(
         "shift.mean",

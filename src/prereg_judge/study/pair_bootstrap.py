@@ -13,18 +13,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.stats.resample import Resampler, percentile_interval, ratio
+from prereg_judge.stats.sparse import ROUNDING, sparse_limits
 from prereg_judge.study.counted import LEVEL, undefined_metric
 from prereg_judge.study.metric import Interval, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import ItemView, Resampling
-from prereg_judge.study.table_metrics import method_words
+from prereg_judge.study.table_metrics import ALIKE, method_words, widened
 
 Floats = NDArray[np.float64]
-
-# Differences between items below this are rounding: what is counted are small whole numbers and
-# their quotients.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -40,14 +36,16 @@ class Statistic:
     of_totals
         From the sums, shape (..., m), to the number, shape (...); NaN where it is undefined.
     alike
-        The value, how many items have it and the range of the number for a single item, where
-        every item that counts has the same; None where they differ.
+        The value that every item gives, where it is one; None where they differ.
+    least
+        Limits that no interval is inside of (`sparse_limits`); None where the items vary enough.
     """
 
     items: Sequence[ItemView]
     columns: Floats
     of_totals: Callable[[Floats], Floats]
-    alike: tuple[float, int, tuple[float, float]] | None = None
+    alike: float | None = None
+    least: tuple[float, float] | None = None
 
 
 def quotient(
@@ -79,14 +77,15 @@ def quotient(
     columns = np.column_stack([num, den]).astype(np.float64)
     counts = columns[:, 1] > 0
     values = columns[counts, 0] / columns[counts, 1] - less
-    alike = None
-    if len(values) and np.ptp(values) <= _ROUNDING:
-        alike = (float(values[0]), len(values), within)
+    alike = least = None
+    if len(values):
+        least = sparse_limits(values, within=within, level=LEVEL)
+        alike = float(values[0]) if np.ptp(values) <= ROUNDING else None
 
     def of_totals(totals: Floats) -> Floats:
         return ratio(totals[..., 0], totals[..., 1]) - less
 
-    return Statistic(items, columns, of_totals, alike)
+    return Statistic(items, columns, of_totals, alike, least)
 
 
 def means(items: Sequence[ItemView], values: Floats, *, within: tuple[float, float]) -> Statistic:
@@ -126,9 +125,10 @@ def estimate(
     -------
     Metric
         The interval is the percentile bootstrap's over items. Where every item gives the same
-        value v, resampling would not move: then it is that of `alike_interval`. There is none
-        where the resamples do not move for another reason, or are undefined too often; the note
-        says so. Undefined: `empty_denominator` where the statistic is undefined.
+        value, resampling would not move: then it is that of `sparse_limits`, and where most items
+        do it is never inside of that. There is none where the resamples do not move for another
+        reason, or are undefined too often; the note says so. Undefined: `empty_denominator` where
+        the statistic is undefined.
     """
     size = len(statistic.items) if n is None else n
     said = list(notes)
@@ -139,29 +139,18 @@ def estimate(
         note = "; ".join([lacking, *said])
         return undefined_metric(ref, spec, reason="empty_denominator", note=note, n=size)
     interval = None
-    if statistic.alike is not None:
-        value, count, within = statistic.alike
-        interval = alike_interval(value, count, within=within)
-        total = value
+    if statistic.alike is not None and statistic.least is not None:
+        interval = Interval(*statistic.least, LEVEL, ALIKE)
+        total = statistic.alike
     elif resampling is None:
         said.append("no bootstrap is registered, so there is no interval")
     else:
         interval, more = _bootstrap(statistic, resampling)
+        if interval is not None:
+            interval = widened(interval, statistic.least, value=total)
         said += more
     words = "; ".join(said) or None
     return Metric(ref, total, spec.unit, spec.summary, k=k, n=size, interval=interval, note=words)
-
-
-def alike_interval(value: float, count: int, *, within: tuple[float, float]) -> Interval:
-    """Limits of a mean of which every one of `count` >= 1 items gave the same value.
-
-    At most the share u of all items gives another value, with u the upper Wilson limit at 0 of
-    `count`; they may lie anywhere in `within`. At either end of the range this is the Wilson
-    interval of 0 or of all.
-    """
-    most = wilson_interval(0, count, level=LEVEL)[1]
-    low, high = value - most * (value - within[0]), value + most * (within[1] - value)
-    return Interval(low, high, LEVEL, "wilson on items, all alike")
 
 
 def _bootstrap(statistic: Statistic, resampling: Resampling) -> tuple[Interval | None, list[str]]:

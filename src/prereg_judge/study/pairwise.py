@@ -56,6 +56,7 @@ STUDY = "pairwise"
 # Questions of rows, which are asked in one order: an item's two rows are not independent, so that
 # no interval of shares would hold over both.
 _IN_ORDER = ("agreement", "flips", "verdict", "wrong", "wrong_repeated", "wrong_found")
+_OF_MASS = ("allowed_mass", "forced")
 # Questions of items, whatever the order; and of all trials.
 _OF_ITEMS = ("distinct", "duplicates")
 _OF_TRIALS = ("missing",)
@@ -70,13 +71,19 @@ def _row_specs() -> Iterator[MetricSpec]:
             yield spec
 
 
+def _mass_specs() -> Iterator[MetricSpec]:
+    for spec in MASS_SPECS:
+        yield replace(spec, required=("order", *spec.required))
+
+
 def _in_order(data: StudyInput, ref: MetricRef, spec: MetricSpec, rows: Sequence[Row]) -> Metric:
     """A question of the rows of one order."""
     order = dict(ref.params)["order"]
     asked = [row for row in rows if row.order == order]
     if not asked:
         return not_computed(ref, note=f"pairs were shown in {' and '.join(data.orders)} only")
-    return row_metric(data, ref, spec, asked)
+    of_mass = ref.name.split(".")[1] in _OF_MASS
+    return (mass_metric if of_mass else row_metric)(data, ref, spec, asked)
 
 
 def _of_items(data: StudyInput, ref: MetricRef, spec: MetricSpec, rows: Sequence[Row]) -> Metric:
@@ -86,7 +93,7 @@ def _of_items(data: StudyInput, ref: MetricRef, spec: MetricSpec, rows: Sequence
 
 SPECS = (
     *_row_specs(),
-    *MASS_SPECS,
+    *_mass_specs(),
     *ORDER_SPECS,
     *EXCESS_SPECS,
     *CONTROL_SPECS,
@@ -95,10 +102,8 @@ SPECS = (
 
 # By the part of a metric's name between the set and the last word.
 MAKERS: dict[str, RowMetric] = {
-    **dict.fromkeys(_IN_ORDER, _in_order),
+    **dict.fromkeys((*_IN_ORDER, *_OF_MASS), _in_order),
     **dict.fromkeys(_OF_ITEMS, _of_items),
-    "allowed_mass": mass_metric,
-    "forced": mass_metric,
     **{f"order.{name}": swap_metric for name in SWAP_QUESTIONS},
     "order.slot": slot_metric,
     "order.bias": bias_metric,
@@ -192,7 +197,8 @@ def summary(data: StudyInput) -> tuple[Metric, ...]:
         of_votes = _of_votes(data)
         lean = tuple(of_votes(ref) for ref in lean_refs(data.table))
     own = tuple(computer(ref) for ref in dict.fromkeys(refs))
-    return (*own, *lean, *(computer(ref) for ref in call_refs(data)))
+    of_calls = call_refs(data) if data.calls else ()
+    return (*own, *lean, *(computer(ref) for ref in of_calls))
 
 
 def _set_refs(data: StudyInput, role: SetRole, rows: Sequence[Row]) -> Iterator[MetricRef]:
@@ -240,11 +246,11 @@ def _row_refs(data: StudyInput, role: SetRole, *, labelled: bool) -> Iterator[Me
     """The metrics of rows, each an item in one order."""
     yield MetricRef.of(f"{role}.distinct.count")
     yield MetricRef.of(f"{role}.duplicates.max")
-    if data.masses:
-        yield MetricRef.of(f"{role}.allowed_mass.min")
-        yield MetricRef.of(f"{role}.allowed_mass.median")
-        yield from both(f"{role}.forced")
     for order in data.orders:
+        if data.masses:
+            yield MetricRef.of(f"{role}.allowed_mass.min", order=order)
+            yield MetricRef.of(f"{role}.allowed_mass.median", order=order)
+            yield from both(f"{role}.forced", order=order)
         if data.passes > 1:
             yield from both(f"{role}.agreement", order=order)
             yield from both(f"{role}.flips", order=order)

@@ -123,6 +123,7 @@ def bootstrapped(
     notes: Sequence[str | None] = (),
     same: str | None = None,
     clusters: tuple[int, int] | None = None,
+    least: tuple[float, float] | None = None,
 ) -> Metric:
     """A metric that is no share of independent items, with its percentile interval.
 
@@ -146,13 +147,16 @@ def bootstrapped(
     clusters
         For a share at 0 or 1: how many (k, n) independent items it comes from, for a Wilson
         interval where the bootstrap collapses.
+    least
+        Limits that the interval is not inside of (`stats.sparse`), and its limits where the
+        bootstrap collapses.
 
     Returns
     -------
     Metric
         Without an interval, and with a note saying why, where no bootstrap is registered, more
-        than 5% of the resamples are undefined, or all give the same value and `clusters` is not
-        given.
+        than 5% of the resamples are undefined, or all give the same value and neither `clusters`
+        nor `least` is given.
     """
     said = [note for note in notes if note]
     interval = None
@@ -164,6 +168,9 @@ def bootstrapped(
         of = f"{resampling.resamples} resamples"
         if found is not None:
             interval = Interval(found.low, found.high, LEVEL, method_words(resampling))
+            interval = widened(interval, least, value=value)
+        elif least is not None and undefined <= MOST_UNDEFINED * len(draws):
+            interval = Interval(*least, LEVEL, ALIKE)
         elif clusters is not None and clusters[1] and value in (0.0, 1.0):
             low, high = wilson_interval(*clusters, level=LEVEL)
             interval = Interval(low, high, LEVEL, f"wilson on {clusters[1]} items")
@@ -176,6 +183,25 @@ def bootstrapped(
             said.append("resampling shifts this statistic: the value lies outside its interval")
     note = "; ".join(said) or None
     return Metric(ref, value, spec.unit, spec.summary, k=k, n=n, interval=interval, note=note)
+
+
+# Method of an interval where every item gives the same value.
+ALIKE = "wilson on items, all alike"
+
+
+def widened(interval: Interval, least: tuple[float, float] | None, *, value: float) -> Interval:
+    """The interval united with limits that it is not to be inside of; its method says so.
+
+    Only while the value itself lies within them: beyond that, enough items differ to show how much
+    they vary.
+    """
+    if least is None or not least[0] <= value <= least[1]:
+        return interval
+    if interval.low <= least[0] and interval.high >= least[1]:
+        return interval
+    low, high = min(interval.low, least[0]), max(interval.high, least[1])
+    method = f"{interval.method}, widened to what items all alike would allow"
+    return Interval(low, high, interval.level, method)
 
 
 def method_words(resampling: Resampling) -> str:
