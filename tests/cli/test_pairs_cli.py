@@ -79,11 +79,17 @@ def test_a_section_of_pairs_that_is_not_symmetric(
 
 
 def test_a_template_that_shows_both_orders_alike(tmp_path: Path) -> None:
-    """A prompt that sorts the answers, or shows one of them, makes `ba` the same call as `ab`."""
-    for change in ("{{ [one, two] | sort | join(' or ') }}", "{{ (one ~ two) | length }}"):
+    """A prompt that sorts the answers, cuts or hides one, or shows the second first is refused."""
+    changes = {
+        "{{ [one, two] | sort | join(' or ') }}": "before `one`",
+        "{{ (one ~ two) | length }}": "does not show the whole of",
+        "First: {{ one }} Second: {{ two[:1] }}": "does not show the whole of `two`",
+        "First: {{ two }} Second: {{ one }}": "shows `two` of row",
+    }
+    for change, says in changes.items():
         root = tmp_path / str(len(change))
         old = "First: {{ one }} Second: {{ two }}"
         assert old in PAIR_JUDGE
         write_pairs(root, judge=PAIR_JUDGE.replace(old, change))
         done = refused(root, "judge/pairs.yaml")
-        assert "order" in done.err
+        assert says in done.err

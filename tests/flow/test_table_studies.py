@@ -261,6 +261,26 @@ def test_ties_alone_in_a_table_of_pairs(tmp_path: Path) -> None:
         assert claim(found, ident)["observed"][0]["undefined"] == "empty_denominator"
 
 
+def test_ties_alone_never_pass(tmp_path: Path) -> None:
+    """Claims that hold on ties alone leave the run INCONCLUSIVE: of a judge, and of votes."""
+    write_verdicts(tmp_path, "ttt")
+    claims = [band("all", "real.order.reversal.count", [0, 0], pass_=1)]
+    lock_tables(tmp_path, "x", "pairwise", bands=claims)
+    rows = [
+        (f"i{at}", f"{pool}-{at}", pool, "tie") for at in range(5) for pool in ("crowd", "expert")
+    ]
+    write_table(tmp_path / "data/ties.csv", ("item", "who", "pool", "label"), rows)
+    columns = {k: ANNOTATIONS["columns"][k] for k in ("item", "annotator", "pool", "label")}
+    labels = {"a": "a", "b": "b", "tie": "tie"}
+    ties = told(file="data/ties.csv", columns=columns, labels=labels)
+    claims = [band("opposite", "opposite.rate", [0, 0.3])]
+    lock_tables(tmp_path, "z", "pools", annotations=ties, bands=claims)
+    for ident in ("x", "z"):
+        found = scored(tmp_path, ident, code=6)
+        assert set(outcomes(found).values()) == {"inside"}
+        assert found["reasons"] == ["every verdict or vote is a tie, which decides nothing"]
+
+
 def test_one_pair_and_half_of_one(tmp_path: Path) -> None:
     """A pair with one verdict of two is counted as missing, not as equal."""
     write_verdicts(tmp_path, "aa", "a.")

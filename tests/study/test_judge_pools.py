@@ -177,8 +177,9 @@ def test_several_judges_side_by_side() -> None:
     assert all(r.lean.interval is not None for r in rows)
     words = judge_pools.plain_words(data)
     assert words == [
-        "torn reverses 20 of 40 preferences with the order of the answers (50.0%), which is more "
-        "than its lean (37.5%)."
+        "torn prefers one answer in one order and the other in the other on 20 of 40 items (50.0%; "
+        "its lean is 37.5% of 40). How much of that is the order and how much its own noise is not "
+        "known here: a study `pairwise` with two passes tells."
     ]
     even = made(votes(items), judges={"j": ("ab" * 20, "ab" * 20)})
     assert "40 items do not tell whether j sides with crowd or with expert" in " ".join(

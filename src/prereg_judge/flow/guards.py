@@ -15,11 +15,12 @@ from prereg_judge.items import Item, ItemSet
 from prereg_judge.judge import Judge, Message
 from prereg_judge.registration.load import Loaded
 from prereg_judge.wording import capped
-from prereg_judge.words import SetRole
+from prereg_judge.words import Order, SetRole
 
 MOST_TRIALS = 10_000_000
 
 Messages = Mapping[tuple[SetRole, str], Sequence[Message]]  # by set and item id
+Rendered = Mapping[tuple[SetRole, str, Order], Sequence[Message]]  # by set, item id and order
 _REMEDY = "write it differently: the model would take it for the chat template's own"
 
 
@@ -65,6 +66,32 @@ def judge_problems(loaded: Loaded, judge: Judge) -> list[Problem]:
     if pair is not None and model.study == "self-agreement":
         what = "a judge of pairs has a study of its own"
         return problem(what, ("study",), model.study, "write `study: pairwise`")
+    return []
+
+
+def answers_unseen(judge: Judge, sets: Sequence[ItemSet], messages: Rendered) -> list[Problem]:
+    """A template of pairs that does not show both answers whole, the first of them first.
+
+    A judge that sees one answer, or the same whichever stands first, would agree with itself for
+    nothing. White space does not count. Found at the first row that shows it.
+    """
+    pair = judge.spec.pair
+    if pair is None:
+        return []
+    items = {(s.role, i.id): i for s in sets for i in s.items}
+    for (role, item_id, order), said in messages.items():
+        shown = judge.shown(items[role, item_id], order)
+        first, second = (" ".join(str(shown[name]).split()) for name in pair.answers)
+        text = " ".join(said[-1]["content"].split())
+        what = None
+        for name, answer in zip(pair.answers, (first, second), strict=True):
+            if answer not in text:
+                what = f"does not show the whole of `{name}` of row {item_id!r}"
+        if what is None and text.find(first) >= text.rfind(second) and first != second:
+            what = f"shows `{pair.answers[1]}` of row {item_id!r} before `{pair.answers[0]}`"
+        if what is not None:
+            remedy = "show each answer once, as it stands, the first of `pair.answers` first"
+            return [judge.placed(Problem(what, where="prompt", remedy=remedy))]
     return []
 
 

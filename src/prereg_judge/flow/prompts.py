@@ -8,7 +8,7 @@ renders them itself: they are hashed as they are sent, and nothing can be counte
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -19,10 +19,15 @@ from prereg_judge.engine.inspect import Inspector, compiled, inspecting
 from prereg_judge.engine.protocol import ModelFacts
 from prereg_judge.engine.tree import shared_cuts
 from prereg_judge.errors import EngineError, InputError, Problem, raise_all
-from prereg_judge.flow.guards import Messages, control_tokens, lost_characters
+from prereg_judge.flow.guards import (
+    Messages,
+    Rendered,
+    answers_unseen,
+    control_tokens,
+    lost_characters,
+)
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.flow.settings import constraint_of, every_setting
-from prereg_judge.judge import Message
 from prereg_judge.plan import Trial
 from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.wording import capped
@@ -30,7 +35,6 @@ from prereg_judge.words import Order, SetRole
 from prereg_judge.workspace import model_files
 
 PromptKey = tuple[SetRole, str, Order]  # set, item id, order
-Rendered = Mapping[PromptKey, Sequence[Message]]
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ def read_model(inputs: Inputs) -> ModelInputs:
         return ModelInputs((), None, "", {})
     raise_all([*_closed_for_choice(inputs), *_arms_alike(inputs), *_small_batches(inputs)])
     messages = _messages(inputs)
-    raise_all(_order_unseen(inputs, messages))
+    raise_all(answers_unseen(inputs.judge, inputs.sets, messages))
     if not isinstance(inputs.model.model, LocalModel):
         return _served(inputs, messages)
     files = _files(inputs, inputs.model.model)
@@ -145,25 +149,6 @@ def _messages(inputs: Inputs) -> Rendered:
         for i in s.items
         for order in inputs.model.protocol.orders
     }
-
-
-def _order_unseen(inputs: Inputs, messages: Rendered) -> list[Problem]:
-    """A template that shows both orders alike would have the judge agree with itself for nothing.
-
-    Two answers that are the same, in some rows, are no fault.
-    """
-    pair, orders = inputs.judge.spec.pair, inputs.model.protocol.orders
-    if pair is None or len(orders) < 2:
-        return []
-    one, other = pair.answers
-    for s in inputs.sets:
-        for i in s.items:
-            both = [messages[s.role, i.id, order] for order in orders]
-            if i.fields[one] != i.fields[other] and both[0] == both[1]:
-                what = f"row {i.id!r} is shown alike in both orders"
-                remedy = "let the template show each answer in a place of its own, as it stands"
-                return [inputs.judge.placed(Problem(what, where="prompt", remedy=remedy))]
-    return []
 
 
 def _served(inputs: Inputs, messages: Rendered) -> ModelInputs:

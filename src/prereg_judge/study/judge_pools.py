@@ -329,7 +329,7 @@ def plain_words(data: StudyInput) -> list[str]:
     -------
     list of str
         For each judge, where it applies: that this many items cannot tell with which pool it
-        sides; that the order in which it is shown the answers moves it more than its lean.
+        sides; that more of its verdicts turn round with the order than its lean is.
     """
     said = []
     one, two = data.table.pools if data.table is not None else ("", "")
@@ -344,8 +344,9 @@ def plain_words(data: StudyInput) -> list[str]:
             )
         if reversal.value is not None and reversal.value > abs(lean.value):
             said.append(
-                f"{row.judge} reverses {reversal.k} of {reversal.n} preferences with the order of "
-                f"the answers ({reversal.value:.1%}), which is more than its lean "
-                f"({abs(lean.value):.1%})."
+                f"{row.judge} prefers one answer in one order and the other in the other on "
+                f"{reversal.k} of {reversal.n} items ({reversal.value:.1%}; its lean is "
+                f"{abs(lean.value):.1%} of {lean.n}). How much of that is the order and how much "
+                "its own noise is not known here: a study `pairwise` with two passes tells."
             )
     return said
