@@ -233,12 +233,54 @@ def test_unknown_columns(tmp_path: Path) -> None:
         (vote(given=True), "vote: must be text or a whole number (found True)"),
         (vote(pair=1.5), "pair: must be text or a whole number (found 1.5)"),
         (vote(who="a\u0007"), "who: holds the control character U+0007"),
+        (vote(who="w1\u200b"), "who: holds the invisible character U+200B (ZERO WIDTH SPACE)"),
+        (vote(who="w\u200d1"), "who: holds the invisible character U+200D (ZERO WIDTH JOINER)"),
+        (vote(pair=" p1"), "pair: has white space around it (found ' p1')"),
+        (vote(pair="p1\u3000"), "pair: has white space around it"),
         ("A", "the row is not an object (found 'A')"),
     ],
 )
 def test_cells_that_are_refused(tmp_path: Path, row: Any, said: str) -> None:
     """Each with its line and column; a vote is never made up or dropped."""
     assert f"votes.jsonl:3: {said}" in refusal(tmp_path, [*TWO, row])
+
+
+@pytest.mark.parametrize("column", ["group", "topic", "m1", "m2"])
+def test_every_name_is_looked_at(tmp_path: Path, column: str) -> None:
+    """Pools, strata and models as well as items and annotators: no two that look alike."""
+    columns = {**COLUMNS, "pool": "group", "stratum": "topic", "model_a": "m1", "model_b": "m2"}
+    form = TableForm("long", {"crowd": ("g1",), "expert": ("g2",)}, columns, WORDS)
+    rows = [vote(who=g, group=g, topic="t", m1="x", m2="y") for g in ("g1", "g2")]
+    assert len(load(tmp_path, rows, form).votes) == 2
+    for added, says in (("\u200b", "holds the invisible character U+200B"), (" ", "has white sp")):
+        rows[1] = {**rows[0], "who": "g2", column: f"{rows[0][column]}{added}"}
+        assert f"votes.jsonl:2: {column}: {says}" in refusal(tmp_path, rows, form)
+
+
+def test_names_in_scripts_that_join_letters(tmp_path: Path) -> None:
+    """A joiner between Persian letters, or in an emoji, is part of the name and is kept."""
+    names = ("w\u0645\u06cc\u200c\u0631", "x\u2764\ufe0f")
+    table = load(tmp_path, [vote(who=name) for name in names])
+    assert tuple(v.annotator for v in table.votes) == names
+
+
+def test_white_space_in_labels(tmp_path: Path) -> None:
+    """A registered word may have it; of labels counted as they stand, `spam ` would be another."""
+    rows = [vote(given="A "), vote(who="x1", given="B")]
+    form = TableForm("long", POOLS, COLUMNS, {"A ": "a", "B": "b"})
+    assert [v.label for v in load(tmp_path, rows, form).votes] == ["a", "b"]
+    said = refusal(tmp_path, rows, TableForm("long", POOLS, COLUMNS))
+    assert "votes.jsonl:1: vote: has white space around it (found 'A ')" in said
+
+
+@pytest.mark.parametrize("gap", [1.1e100, "1e300", 10**200])
+def test_gaps_too_large_to_reckon_with(tmp_path: Path, gap: object) -> None:
+    """A gap whose square could overflow is refused; the largest one below is kept."""
+    form = TableForm("long", POOLS, {**COLUMNS, "gap": "gap"}, WORDS)
+    said = refusal(tmp_path, [{**row, "gap": gap} for row in TWO], form)
+    assert "votes.jsonl:1: gap: is too large to reckon with" in said
+    kept = load(tmp_path, [{**row, "gap": 1e100} for row in TWO], form)
+    assert [v.gap for v in kept.votes] == [1e100, 1e100]
 
 
 @pytest.mark.parametrize("gap", [-0.1, "-1", "NaN", "inf", "far", "1_0", True, [1], 10**400])

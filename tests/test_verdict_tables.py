@@ -114,6 +114,12 @@ def test_names_that_are_written_in_two_ways(tmp_path: Path) -> None:
         ({"m1": " "}, "v.jsonl:1: m1: is missing"),
         ({"m1": "q"}, "v.jsonl:1: m2: one model stands on both sides (found 'q')"),
         ({"of": "a,b"}, "v.jsonl:1: of: cannot be named in a metric (found 'a,b')"),
+        ({"q": "a\u200b"}, "v.jsonl:1: q: holds the invisible character U+200B"),
+        ({"q": "a\u0007"}, "v.jsonl:1: q: holds the control character U+0007"),
+        ({"turn": " x"}, "v.jsonl:1: turn: has white space around it (found ' x')"),
+        ({"m1": "p\u00ad"}, "v.jsonl:1: m1: holds the invisible character U+00AD (SOFT HYPHEN)"),
+        ({"m2": "q "}, "v.jsonl:1: m2: has white space around it"),
+        ({"of": "art "}, "v.jsonl:1: of: has white space around it"),
         ({"of": 3}, "v.jsonl:1: of: cannot be named in a metric (found 3)"),
     ],
 )

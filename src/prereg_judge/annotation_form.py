@@ -13,7 +13,14 @@ from typing import Literal, get_args
 from prereg_judge.canon import nfc
 from prereg_judge.errors import Problem
 from prereg_judge.votes import SIDES
-from prereg_judge.wording import listed, quoted
+from prereg_judge.wording import (
+    control_character,
+    hidden_character,
+    listed,
+    named_character,
+    quoted,
+    without_hidden,
+)
 
 Layout = Literal["long", "mt-bench", "multipref"]
 # The preferences that each annotation of MultiPref has.
@@ -166,3 +173,30 @@ def near(name: str, known: Iterable[str]) -> str:
     names = list(known)
     found = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
     return f"did you mean {' or '.join(found)}?" if found else f"use one of: {listed(names)}"
+
+
+def name_fault(name: str) -> tuple[str, str] | None:
+    """What is wrong with a name in a table, and what would do; None where nothing is.
+
+    Two names that look alike would be counted as two items, annotators or models.
+    """
+    control = control_character(name)
+    if control is not None:
+        remedy = "write names and labels in visible characters: messages and results show them"
+        return f"holds the control character {control}", remedy
+    hidden = hidden_character(name) or _joining(name)
+    if hidden is not None:
+        remedy = "take it away: nobody can see that the name is not the one without it"
+        return f"holds the invisible character {hidden}", remedy
+    if name != name.strip():
+        remedy = "take it away: with it the name is not the one without it"
+        return "has white space around it", remedy
+    return None
+
+
+def _joining(name: str) -> str | None:
+    """A character that only other scripts need, in a name that is otherwise ASCII."""
+    seen = without_hidden(name)
+    if not seen.isascii():
+        return None
+    return next((named_character(c) for c in name if not without_hidden(c)), None)

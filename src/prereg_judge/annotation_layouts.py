@@ -21,12 +21,16 @@ from prereg_judge.annotation_form import (
     REQUIRED,
     Layout,
     TableForm,
+    name_fault,
     near,
 )
 from prereg_judge.canon import nfc
 from prereg_judge.errors import Problem, raise_all
 from prereg_judge.row_files import GROUP_NAME, Row
 from prereg_judge.wording import capped, control_character, listed, quoted
+
+# Squares of larger gaps have no room in a number, and nobody measures quality so.
+_MOST_GAP = 1e100
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,11 @@ class _Row:
         """The text, or whole number, in a column; None, and a problem, where there is none."""
         return self.checked(self.cells.get(nfc(column)), column)
 
-    def checked(self, cell: object, where: str) -> str | None:
+    def word(self, column: str) -> str | None:
+        """As `text`, of a word whose meaning is registered as it stands, with its white space."""
+        return self.checked(self.cells.get(nfc(column)), column, name=False)
+
+    def checked(self, cell: object, where: str, *, name: bool = True) -> str | None:
         if _blank(cell):
             self.wrong("is missing", where, cell, "give it, or leave the row out of the file")
             return None
@@ -140,10 +148,10 @@ class _Row:
         if not isinstance(cell, str):
             self.wrong("must be text or a whole number", where, cell, "write it in quotes, as text")
             return None
-        control = control_character(cell)
-        if control is not None:
-            remedy = "write names and labels in visible characters: messages and results show them"
-            self.wrong(f"holds the control character {control}", where, cell, remedy)
+        fault = name_fault(cell)
+        if fault is not None and (name or control_character(cell) is not None):
+            what, remedy = fault
+            self.wrong(what, where, cell, remedy)
             return None
         return unicodedata.normalize("NFC", cell)
 
@@ -165,7 +173,9 @@ def _blank(cell: object) -> bool:
 
 def _long(row: _Row, form: TableForm, _left_out: dict[str, int]) -> Iterator[RawVote]:
     before, columns = len(row.problems), form.columns
-    item, annotator, label = (row.text(columns[role]) for role in REQUIRED)
+    item, annotator = row.text(columns["item"]), row.text(columns["annotator"])
+    read = row.text if form.words is None else row.word
+    label = read(columns["label"])
     group = row.text(columns["pool"]) if "pool" in columns else annotator
     left = right = None
     if "model_a" in columns:
@@ -198,6 +208,10 @@ def _gap(row: _Row, column: str) -> float | None:
     if gap is None or gap < 0:
         remedy = "a gap is how far apart the two answers are in quality: 0 or more"
         row.wrong("must be a number, 0 or above", column, cell, remedy)
+        return None
+    if gap > _MOST_GAP:
+        remedy = f"give gaps in a unit in which they stay below {_MOST_GAP:g}"
+        row.wrong("is too large to reckon with", column, cell, remedy)
         return None
     return gap
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from prereg_judge.annotation_form import near
+from prereg_judge.annotation_form import name_fault, near
 from prereg_judge.annotations import pair_name
 from prereg_judge.canon import nfc, sha256_bytes
 from prereg_judge.errors import InputError, Problem, raise_all
@@ -170,7 +170,14 @@ class _Reader:
             remedy = "give it as text or a whole number"
             self._wrong("is missing, or neither text nor a whole number", line, name, cell, remedy)
             return ""
+        self._refuse_fault(cell, name, line)
         return str(nfc(cell))
+
+    def _refuse_fault(self, cell: str, name: str, line: int) -> None:
+        fault = name_fault(cell)
+        if fault is not None:
+            what, remedy = fault
+            self._wrong(what, line, name, cell, remedy)
 
     def _side(self, cells: Mapping[str, Any], name: str, line: int) -> Side | None:
         cell = cells.get(nfc(name))
@@ -191,6 +198,7 @@ class _Reader:
             remedy = "use letters, digits, space, dot, dash or underscore"
             self._wrong("cannot be named in a metric", line, self.form.stratum, cell, remedy)
             return None
+        self._refuse_fault(cell, self.form.stratum, line)
         return cell
 
     def _wrong(self, what: str, line: int, where: str | None, found: object, remedy: str) -> None:

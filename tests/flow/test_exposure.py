@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from prereg_judge.flow.exposure import (
-    ROW_DIGITS,
     UNTOLD,
     exposure_at_lock,
     identity_of,
@@ -27,6 +26,7 @@ from prereg_judge.flow.locked import open_locked
 from prereg_judge.flow.prepare import read_inputs
 from prereg_judge.flow.probing import probe
 from prereg_judge.flow.running import run_registration
+from prereg_judge.flow.table_hashes import ROW_DIGITS
 from prereg_judge.hashing import FileHashes
 from prereg_judge.registration.lock import Seen
 from prereg_judge.workspace import Workspace

@@ -14,23 +14,19 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby, takewhile
 from typing import Any
 
-from prereg_judge.annotation_pools import Vote
-from prereg_judge.annotations import AnnotationTable
 from prereg_judge.canon import canonical_json, sha256_file, sha256_value
 from prereg_judge.errors import IntegrityError
 from prereg_judge.flow.prepare import Inputs
+from prereg_judge.flow.table_hashes import ROW_DIGITS, verdict_hashes, vote_hashes
 from prereg_judge.items import Item
 from prereg_judge.judge import Judge
 from prereg_judge.ledger.book import Ledger
 from prereg_judge.ledger.events import Event
 from prereg_judge.registration.lock import Lock, LockedExposure, Seen, is_rows, parse_lock
 from prereg_judge.registration.schema_model import LocalModel
-from prereg_judge.verdict_tables import VerdictTable
 from prereg_judge.wording import without_hidden
 from prereg_judge.words import EXPOSURE_LEVELS, ExposureLevel
 from prereg_judge.workspace import Workspace
-
-ROW_DIGITS = 16  # of a row's hash: two of 20,000 rows meet by chance about once in 10^11 sets
 
 _WORD = re.compile(r"\w+")
 # Stands among what is shared where nobody can tell whether rows are: it counts as if they were.
@@ -73,28 +69,6 @@ def row_hashes(inputs: Inputs) -> dict[str, tuple[str, ...]]:
     if inputs.tables.verdicts:
         hashes["verdicts"] = verdict_hashes(inputs.tables.verdicts)
     return hashes
-
-
-def vote_hashes(table: AnnotationTable) -> tuple[str, ...]:
-    """Short hashes of the votes that a registration reads, sorted.
-
-    One a vote, so that a table with a vote more or less on an item shares the others; whichever of
-    two models' answers stands first.
-    """
-    return tuple(sorted(sha256_value("vote", _plain_vote(v))[:ROW_DIGITS] for v in table.votes))
-
-
-def _plain_vote(vote: Vote) -> list[str | None]:
-    models, label = [vote.left, vote.right], vote.label
-    if vote.left is not None and vote.right is not None and vote.left > vote.right:
-        models, label = [vote.right, vote.left], {"a": "b", "b": "a"}.get(label, label)
-    return [vote.item, *models, vote.annotator, label]
-
-
-def verdict_hashes(tables: Sequence[VerdictTable]) -> tuple[str, ...]:
-    """Short hashes of the verdicts on each pair that a registration reads, sorted."""
-    rows = (row for table in tables for row in table.rows)
-    return tuple(sorted(sha256_value("verdicts", [r.name, r.ab, r.ba])[:ROW_DIGITS] for r in rows))
 
 
 def row_hash(judge: Judge, item: Item) -> str:

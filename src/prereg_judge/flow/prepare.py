@@ -23,8 +23,9 @@ from prereg_judge.errors import (
 )
 from prereg_judge.flow.earlier import earlier_runs
 from prereg_judge.flow.guards import judge_problems, plan_problems
+from prereg_judge.flow.judge_tables import own_judge
 from prereg_judge.flow.settings import decoding_of, every_setting
-from prereg_judge.flow.tables import Tables, own_judge, read_tables, table_facts
+from prereg_judge.flow.tables import Tables, read_tables, table_facts
 from prereg_judge.items import ItemSet, load_items
 from prereg_judge.judge import Judge, check_items, load_judge, no_judge
 from prereg_judge.ledger.book import Ledger

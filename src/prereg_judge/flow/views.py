@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prereg_judge.flow.judge_tables import own_verdicts
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.flow.settings import arms_in_words, decoding_of
-from prereg_judge.flow.tables import own_verdicts
 from prereg_judge.record.attempt import AttemptLine
 from prereg_judge.record.run import Record
 from prereg_judge.study.outcomes import (
@@ -88,7 +88,13 @@ def study_input(inputs: Inputs, record: Record) -> StudyInput:
             if (drawn := model.resampling)
             else None
         ),
-        table=own_verdicts(inputs.tables, outcomes, pair=pair, passes=model.protocol.passes),
+        table=own_verdicts(
+            inputs.tables.table,
+            inputs.tables.votes,
+            outcomes,
+            pair=pair,
+            passes=model.protocol.passes,
+        ),
     )
 
 

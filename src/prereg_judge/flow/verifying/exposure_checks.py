@@ -15,7 +15,7 @@ from prereg_judge.flow.exposure import (
 from prereg_judge.flow.locked import Locked, ledger_of, read_lock
 from prereg_judge.flow.verifying.findings import Findings
 from prereg_judge.ledger.events import Event, versions
-from prereg_judge.registration.lock import LockedExposure, Seen
+from prereg_judge.registration.lock import LockedExposure, Seen, is_rows
 from prereg_judge.words import EXPOSURE_LEVELS
 from prereg_judge.workspace import Workspace
 
@@ -80,7 +80,7 @@ def _check_alone(workspace: Workspace, locked: Locked, about: str, findings: Fin
         if s.id in beside
         and (s.id, s.what) not in said
         and not _is_probe(s)
-        and any(part.startswith("items.") for part in s.same)
+        and any(map(is_rows, s.same))
     )
     if others:
         told = "; ".join(exposure_words(LockedExposure("", level_of(others), others))[:_MOST])

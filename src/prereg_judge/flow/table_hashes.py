@@ -1,0 +1,72 @@
+"""Votes and verdicts of tables by content, so that exposure knows them in whatever file they stand.
+
+A vote or verdict is the same where it says the same, however the file's names are written.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from prereg_judge.annotation_pools import Vote
+from prereg_judge.annotations import AnnotationTable
+from prereg_judge.canon import sha256_value
+from prereg_judge.verdict_tables import VerdictRow, VerdictTable
+from prereg_judge.wording import without_hidden
+
+ROW_DIGITS = 16  # of a row's hash: two of 20,000 rows meet by chance about once in 10^11 sets
+
+_EXCHANGED = {"a": "b", "b": "a", "ab": "ba", "ba": "ab"}
+
+
+def vote_hashes(table: AnnotationTable) -> tuple[str, ...]:
+    """Short hashes of the votes that a registration reads, sorted.
+
+    One a vote, so that a table with a vote more or less on an item shares the others; whichever of
+    two models' answers stands first, and however the names are written (`_plain`).
+    """
+    return tuple(sorted(sha256_value("vote", _plain_vote(v))[:ROW_DIGITS] for v in table.votes))
+
+
+def _plain_vote(vote: Vote) -> list[str | None]:
+    models, exchanged = _plain_models(vote.left, vote.right)
+    label = _EXCHANGED.get(vote.label, vote.label) if exchanged else vote.label
+    return [_plain(vote.item), *models, _plain(vote.annotator), _plain(label)]
+
+
+def verdict_hashes(tables: Sequence[VerdictTable]) -> tuple[str, ...]:
+    """Short hashes of the verdicts that a registration reads, sorted.
+
+    One a verdict, so that a table of one order shares the verdicts of that order; whichever of two
+    models is called a, and however the names are written (`_plain`).
+    """
+    rows = (row for table in tables for row in table.rows)
+    plain = (verdict for row in rows for verdict in _plain_verdicts(row))
+    return tuple(sorted(sha256_value("verdict", v)[:ROW_DIGITS] for v in plain))
+
+
+def _plain_verdicts(row: VerdictRow) -> Iterator[list[str | None]]:
+    models, exchanged = _plain_models(row.left, row.right)
+    for order, side in (("ab", row.ab), ("ba", row.ba)):
+        if side is None:
+            continue
+        if exchanged:  # who is called a now was shown second where b was shown first
+            yield [_plain(row.item), *models, _EXCHANGED[order], _EXCHANGED.get(side, side)]
+        else:
+            yield [_plain(row.item), *models, order, side]
+
+
+def _plain_models(left: str | None, right: str | None) -> tuple[list[str | None], bool]:
+    """Two models in the order of their plain names, and whether they were exchanged for it."""
+    if left is None or right is None:
+        return [None, None], False
+    one, other = sorted((left, right), key=lambda name: (_plain(name), name))
+    return [_plain(one), _plain(other)], one != left
+
+
+@lru_cache(maxsize=4096)
+def _plain(name: str) -> str:
+    """A name without what can be changed unseen: letter case, white space, forms of characters."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(without_hidden(folded).split())
