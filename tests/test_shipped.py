@@ -26,16 +26,18 @@ def copied(root: Path) -> Path:
     return root
 
 
-def test_the_shipped_run_scores_as_its_ledger_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("ident", "n"), [(ID, 72), ("pairs-two-orders", 64)])
+def test_the_shipped_run_scores_as_its_ledger_says(ident: str, n: int, tmp_path: Path) -> None:
     """A copy of the shipped folders verifies from bytes to the verdict that was noted."""
     copied(tmp_path)
     lines = (tmp_path / "registrations/ledger.jsonl").read_text(encoding="utf-8").splitlines()
-    noted = [e for e in map(json.loads, lines) if e["event"] == "scored" and e["run"] == 1]
-    done = prereg("score", ID, "--run", "1", "--json", root=tmp_path)
+    events = [e for e in map(json.loads, lines) if e.get("id") == ident]
+    noted = [e for e in events if e["event"] == "scored" and e["run"] == 1]
+    done = prereg("score", ident, "--run", "1", "--json", root=tmp_path)
     assert done.code != 5, done.err
     assert done.json["verdict"] == noted[-1]["verdict"]
-    assert prereg("show", ID, "--json", root=tmp_path).json["state"] == "locked"
-    assert done.json["claims"][0]["observed"][0]["n"] == 72
+    assert prereg("show", ident, "--json", root=tmp_path).json["state"] == "locked"
+    assert done.json["claims"][0]["observed"][0]["n"] == n
 
 
 def test_an_old_registration_is_run_again(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ def sparse_limits(
         With m the most frequent value and u the upper Wilson limit at 0 of n: from
         m - u (m - low) to m + u (high - m). That is what n items which all give m allow: at most
         the share u of all items gives something else, and that may lie anywhere in `within`. At
-        either end of the range it is the Wilson interval of 0 or of n. None where fewer than half
-        of the items give m: then they show themselves how much they vary.
+        either end of the range it is the Wilson interval of 0 or of n. None unless more than
+        half of the items give m: else they show themselves how much they vary.
 
     Notes
     -----
@@ -49,7 +49,7 @@ def sparse_limits(
         raise ValueError("there is no value")
     group = np.concatenate([[0], np.cumsum(np.diff(found) > ROUNDING)])
     sizes = np.bincount(group.astype(np.int64))
-    if 2 * sizes.max() < n:
+    if 2 * sizes.max() <= n:
         return None
     mode = float(found[int(sizes[: int(sizes.argmax())].sum())])
     most = wilson_interval(0, n, level=level)[1]
