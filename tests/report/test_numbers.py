@@ -8,6 +8,7 @@ import pytest
 
 from prereg_judge.report.numbers import (
     chance,
+    explained,
     figures,
     number,
     observed,
@@ -147,6 +148,27 @@ def test_models_items_and_chances_show_what_they_are_out_of() -> None:
     assert [observed(m) for m in made] == [
         "2 of 6 models", "246 of 2396 items", "980/2000 = 0.49", "0.38 (n = 246)",
     ]  # fmt: skip
+
+
+def test_a_number_is_not_shown_without_what_limits_it() -> None:
+    """Why there is no interval and what was left out stand beside a number, other notes do not."""
+    why = "undefined in 332 of 1000 resamples, so there is no interval"
+    out = "2 of 9 items left out: a pool is equally split"
+    metric = Metric(MetricRef("tau"), 0.5, "correlation", "m", n=7, note=f"6 models; {why}; {out}")
+    assert explained(metric) == f"+0.5 (n = 7); {why}; {out}"
+    shown = Interval(0.1, 0.9, 0.95, "wilson")
+    told = "undefined in 3 of 1000 resamples"
+    sure = Metric(MetricRef("x"), 0.5, "share", "m", n=7, interval=shown, note=told)
+    assert explained(sure) == observed(sure)
+    none = Metric(MetricRef("x"), None, "share", "m", undefined="no_items", note=out)
+    assert explained(none) == f"undefined: {out}"
+
+
+def test_a_place_names_its_two_models() -> None:
+    """The number of a place alone does not say who stands there."""
+    ref = MetricRef.of("gap.adjacent", place=1)
+    gap = Metric(ref, 0.25, "share", "m", n=7, note="no interval: why; y above x; more")
+    assert explained(gap) == "0.25 (n = 7); y above x; no interval: why"
 
 
 @pytest.mark.parametrize("reason", get_args(Undefined))

@@ -26,12 +26,14 @@ from prereg_judge.report.files import (
 from prereg_judge.report.pairs import CONSISTENT, REVERSAL, swap_mark, swap_table
 from prereg_judge.report.standard import standard_metrics
 from prereg_judge.report.terminal import render, transition_table
+from prereg_judge.study.leaderboard import board
 from prereg_judge.study.outcomes import PairScale, StudyInput
 from prereg_judge.study.pairs import swap_tables
 from prereg_judge.study.rows import disagreements, rows_of, transitions
 from report.test_expected_and_arms import CHOSEN, text_of
 from report.test_expected_and_arms import result_of as plain_result
 from study.pairs_made import FIVE, FORCED, THREE, Said, make
+from study.pools_made import made, votes
 from support import REPOSITORY
 
 SCHEMA = json.loads(
@@ -167,3 +169,6 @@ def test_numbers_of_runs_without_pairs_keep_their_hash() -> None:
     assert result_sha256(result) == sha256_value("result", {**before, "transitions": tables})
     pairs = result_of(make(SAID))
     assert result_sha256(pairs) != result_sha256(replace(pairs, swaps=pairs.swaps[:1]))
+    ranked = replace(result, board=board(made(votes([("a", "a"), ("b", "a")]))))
+    assert len(ranked.board) == 2
+    assert result_sha256(ranked) != result_sha256(result)

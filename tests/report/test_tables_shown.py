@@ -97,9 +97,47 @@ def test_verdicts_of_a_file_are_pairs_without_passes(tmp_path: Path) -> None:
     write_verdicts(tmp_path, "aab", "aba")
     rev = band("c", "real.order.reversal.count", [0, 2], pass_=1)
     lock_tables(tmp_path, "x", "pairwise", bands=[rev])
-    (table,) = scored(tmp_path, "x")["swap_tables"]
-    assert sum(map(sum, table["counts"])) == 3
+    found = scored(tmp_path, "x")
+    jsonschema.validate(found, SCHEMA)
+    (table,) = found["swap_tables"]
+    # In ba the answers a, b, a were shown second, first, second.
+    assert table["verdicts"] == ["first", "tie", "second", None]
+    assert table["sides"] == [1, 0, -1, None]
+    assert table["counts"] == [[1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
     files = {path.name for path in (tmp_path / "runs/x/1").iterdir()}
     assert "verdicts.csv" in files
     assert not [name for name in files if name.startswith("disagreements")]
-    assert "order ab (down) against order ba" in words(prereg("score", "x", root=tmp_path))
+    shown = words(prereg("score", "x", root=tmp_path))
+    assert "order ab (down) against order ba" in shown
+    assert "│ n = 3 │ first │ tie │ second │ (no verdict) │" in shown.replace("┃", "│")
+    assert "│ first │ r 1 │ 0 │ = 1 │ 0 │" in shown
+
+
+def test_a_study_of_models_shows_its_board(tmp_path: Path) -> None:
+    """In pool 1's order with the place under pool 2; equal credits share a place."""
+    models = [("x", "y"), ("x", "z"), ("w", "y"), ("w", "z")]
+    write_votes(tmp_path, [("a", "a"), ("a", "b"), ("a", "a"), ("a", "a")], models=models)
+    lock_tables(tmp_path, "x", "leaderboard", bands=[band("c", "tau", [-1, 0.99])])
+    found = scored(tmp_path, "x")
+    jsonschema.validate(found, SCHEMA)
+    rows = [(r["place"], r["model"], r["other_place"]) for r in found["board"]]
+    assert rows == [(1, "w", 1), (1, "x", 2), (3, "y", 4), (3, "z", 2)]
+    given = [tuple(m["value"] for m in r["credit"]) for r in found["board"]]
+    assert given == [(1.0, 1.0), (1.0, 0.5), (0.0, 0.0), (0.0, 0.5)]
+    assert [r["shift"]["value"] for r in found["board"]] == [0.0, -0.5, 0.0, 0.5]
+    shown = words(prereg("score", "x", root=tmp_path))
+    assert "The board of crowd, with its shift under expert" in shown
+    credit = "1 (n = 2) [0.3424, 1] 95%"
+    assert f"│ 1 │ w │ {credit} │ {credit} │ 1 │ 0 (n = 2) │" in shown
+    assert "│ gap.adjacent[place=1,subset=both] │ 0 (n = 4); w above x; undefined in 14" in shown
+
+
+def test_a_reading_of_tables_is_verified_as_that(tmp_path: Path) -> None:
+    """No attempts and no replies are counted where nothing was called."""
+    write_votes(tmp_path, ITEMS)
+    lock_tables(tmp_path, "x", "pools", bands=[CHANGED])
+    scored(tmp_path, "x")
+    told = words(prereg("verify", "x", root=tmp_path))
+    assert "it was one reading of the locked tables; nothing was called" in told
+    for vacuous in ("attempts, for", "recorded reply"):
+        assert vacuous not in told

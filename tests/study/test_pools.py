@@ -188,6 +188,20 @@ def test_both_keys_are_said_side_by_side() -> None:
         assert MetricRef.of("opposite.rate", key=key, subset="free") in refs
 
 
+def test_keys_that_give_the_same_are_not_said_to_matter() -> None:
+    """Equal figures under both keys are no choice; where only items with split votes differ, their
+    figures are the ones that are told.
+    """
+    same = votes([("a", "b"), ("a", "a")])
+    assert pools.plain_words(made(same, other=same)) == [
+        "How the items of a pair of models are told apart makes no difference here: the keys "
+        "`stored` and `unordered` give the same figures."
+    ]
+    (told,) = pools.plain_words(made(same, other=votes([("a", "b"), ("a", "a"), ("aab", "b")])))
+    assert "moves the answer. With the key `stored` both pools rated 2 items:" in told
+    assert "With the key `unordered` both pools rated 3 items:" in told
+
+
 def test_no_item_of_both_pools() -> None:
     """Pools that rated other items give typed reasons and a sentence, never a traceback."""
     data = made(votes([("a", ""), ("", "b")]))

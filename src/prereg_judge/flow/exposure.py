@@ -245,7 +245,7 @@ def _sentence(seen: Seen) -> str:
     parts: list[str] = [part for part in ("judge", "model") if part in seen.same]
     sets = [part for part in seen.same if is_rows(part)]
     if sets:
-        rows = "the same rows" if seen.rows is None else f"{seen.rows} of these rows"
+        rows = "rows" if seen.rows is None else f"{seen.rows} of these rows"
         parts.append(f"{rows} ({', '.join(s.removeprefix('items.') for s in sets)})")
     if UNTOLD in seen.same:
         parts.append("rows, perhaps: its lock is gone or of an older form, and it counts as if")

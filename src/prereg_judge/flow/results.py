@@ -33,9 +33,10 @@ from prereg_judge.report.files import (
     verdicts_csv,
 )
 from prereg_judge.report.numbers import of_things
+from prereg_judge.study import leaderboard
 from prereg_judge.study.judge_pools import side_by_side
 from prereg_judge.study.outcomes import StudyInput
-from prereg_judge.study.pairs import swap_tables
+from prereg_judge.study.pairs import SwapTable, swap_tables
 from prereg_judge.study.rows import Row, disagreements, rows_of, transitions, trial_of
 from prereg_judge.tallies import tally, voted_twice
 from prereg_judge.votes import PAIR_KEYS
@@ -139,16 +140,41 @@ def _result(scored: Scored) -> Result:
             for p in scored.post_hoc
         ),
         rows=_rows(scored),
-        swaps=tuple(
-            table
-            for role in roles
-            for number in range(1, data.passes + 1)
-            for table in swap_tables(data, role, number)
-        ),
-        sides=data.pair.sides if data.pair is not None else {},
+        swaps=_swaps(scored),
+        sides=_sides(scored),
         judges=side_by_side(data) if data.table is not None else (),
         pools=data.table.pools if data.table is not None else (),
+        board=leaderboard.board(data) if registered.study == leaderboard.STUDY else (),
     )
+
+
+# Verdicts of a file name the answers; said of what was shown, the same words would mean slots.
+_SLOTS = {"a": "first", "b": "second"}
+
+
+def _as_shown(scored: Scored, verdict: str) -> str:
+    """A verdict as a table of the two orders names it: as a judge that was called says it."""
+    return verdict if scored.locked.inputs.model.calls else _SLOTS.get(verdict, verdict)
+
+
+def _swaps(scored: Scored) -> tuple[SwapTable, ...]:
+    """The two orders against each other, of every set and pass."""
+    data = scored.data
+    return tuple(
+        replace(
+            table,
+            verdicts=tuple(None if v is None else _as_shown(scored, v) for v in table.verdicts),
+        )
+        for items in scored.locked.inputs.sets
+        for number in range(1, data.passes + 1)
+        for table in swap_tables(data, items.role, number)
+    )
+
+
+def _sides(scored: Scored) -> dict[str, int]:
+    """What each verdict of these tables says of the answers as shown."""
+    pair = scored.data.pair
+    return {} if pair is None else {_as_shown(scored, v): side for v, side in pair.sides.items()}
 
 
 def _ended(scored: Scored, entry: RunEntry) -> str:

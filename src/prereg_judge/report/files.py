@@ -12,6 +12,7 @@ from typing import Any
 from prereg_judge.canon import sha256_value
 from prereg_judge.study.expected import METHOD, AgreementCurve
 from prereg_judge.study.judge_pools import JudgeRow
+from prereg_judge.study.leaderboard import BoardRow
 from prereg_judge.study.metric import Metric
 from prereg_judge.study.pairs import SwapTable
 from prereg_judge.study.rows import Disagreement, Row, TransitionTable
@@ -62,11 +63,14 @@ class Result:
     swaps
         Of pairs: the two orders against each other, by set, pass and stratum.
     sides
-        Of pairs: what each verdict says of the answers as shown; see `PairScale.sides`.
+        Of pairs: what each verdict in `swaps` says of the answers as shown; see
+        `PairScale.sides`.
     judges
         Where there are votes: each judge's order effect beside its lean.
     pools
-        The two pools that a lean is between, pool 1 first.
+        The two pools that a lean or a board is between, pool 1 first.
+    board
+        Of models: the board of pool 1 beside that of pool 2, in the order of pool 1.
     """
 
     id: str
@@ -90,6 +94,7 @@ class Result:
     sides: Mapping[str, int] = field(default_factory=dict)
     judges: tuple[JudgeRow, ...] = ()
     pools: tuple[str, ...] = ()
+    board: tuple[BoardRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,6 +199,16 @@ def _judge_json(row: JudgeRow) -> dict[str, Any]:
     }
 
 
+def _board_json(row: BoardRow) -> dict[str, Any]:
+    return {
+        "place": row.place,
+        "model": row.model,
+        "credit": [metric_json(metric) for metric in row.credit],
+        "other_place": row.other_place,
+        "shift": metric_json(row.shift),
+    }
+
+
 def score_json(result: Result) -> dict[str, Any]:
     """The machine-readable result; form `prereg_score: 1`, schema in `score.schema.json`."""
     verdict = result.verdict
@@ -224,6 +239,7 @@ def score_json(result: Result) -> dict[str, Any]:
         "swap_tables": [_swap_json(table, result.sides) for table in result.swaps],
         "pools": list(result.pools),
         "judges": [_judge_json(row) for row in result.judges],
+        "board": [_board_json(row) for row in result.board],
         "arms": list(result.arms),
         "expected_agreement": [_curve_json(curve) for curve in result.curves],
         "facts": dict(result.facts),
@@ -237,7 +253,7 @@ _CORE = (
     *("id", "study", "run", "verdict", "reasons", "claims", "metrics", "transitions", "arms"),
     "expected_agreement",
 )
-_OF_PAIRS = ("swap_tables", "pools", "judges")
+_OF_PAIRS = ("swap_tables", "pools", "judges", "board")
 
 
 def result_sha256(result: Result) -> str:

@@ -33,6 +33,9 @@ _METHODS = {"wilson, times n": "Wilson × n"}
 _DRAWN = re.compile(
     r"percentile (bootstrap)( over items)?( within strata)?, \d+ resamples(, seed \d+)?"
 )
+# Clauses of a note that a number is not shown without.
+_NO_INTERVAL = re.compile(r"\bno interval\b")
+_LEFT_OUT = re.compile(r"^\d+ of \d+ items left out")
 # Values that say in which direction something differs, or goes along with something else.
 _SIGNED = ("difference", "slope")
 
@@ -155,6 +158,20 @@ def observed(metric: Metric) -> str:
     if metric.interval is not None:
         text += f" {interval(metric.interval, with_sign=sign)}"
     return text
+
+
+def explained(metric: Metric) -> str:
+    """A metric as it stands in a list of numbers: also which two models a place stands for, why
+    there is no interval, and which items were left out.
+    """
+    text = observed(metric)
+    if metric.value is None or metric.note is None:
+        return text
+    clauses = metric.note.split("; ")
+    names = [c for c in clauses if "place" in dict(metric.ref.params) and " above " in c]
+    why = [c for c in clauses if metric.interval is None and _NO_INTERVAL.search(c)]
+    lost = [c for c in clauses if _LEFT_OUT.search(c)]
+    return "; ".join([text, *names, *why, *lost])
 
 
 def _has_sign(metric: Metric) -> bool:

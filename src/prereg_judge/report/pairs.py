@@ -1,4 +1,4 @@
-"""Tables of pairs and of judges, for the terminal: order ab against ba, order effect beside lean.
+"""Tables of pairs, judges and models, for the terminal.
 
 Every mark reads without colour.
 """
@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from prereg_judge.report.numbers import observed
+from prereg_judge.report.numbers import explained, observed
 from prereg_judge.study.judge_pools import JudgeRow
+from prereg_judge.study.leaderboard import BoardRow
 from prereg_judge.study.pairs import SwapTable
 
 REVERSAL, CONSISTENT = "r", "="
@@ -85,7 +86,26 @@ def judges_table(rows: Sequence[JudgeRow], *, pools: Sequence[str]) -> Renderabl
     for name in ("judge", "order reversal", "lean"):
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(escape(row.judge), escape(observed(row.reversal)), escape(observed(row.lean)))
+        table.add_row(
+            escape(row.judge), escape(explained(row.reversal)), escape(explained(row.lean))
+        )
     one, two = pools
     title = f"Order reversal beside lean (agreement with {one} minus agreement with {two})"
+    return Group(Text(title, style="bold"), table)
+
+
+def board_table(rows: Sequence[BoardRow], *, pools: Sequence[str]) -> RenderableType:
+    """The board of pool 1 beside that of pool 2; which way a shift goes in the title.
+
+    Why an interval is not there stands beside the same numbers in the list of all.
+    """
+    one, two = pools
+    table = Table()
+    for name in ("place", "model", f"credit, {one}", f"credit, {two}", f"place, {two}", "shift"):
+        table.add_column(escape(name), overflow="fold")
+    for row in rows:
+        first, second = (escape(observed(metric)) for metric in row.credit)
+        shift = escape(observed(row.shift))
+        table.add_row(str(row.place), escape(row.model), first, second, str(row.other_place), shift)
+    title = f"The board of {one}, with its shift under {two} (credit there minus credit here)"
     return Group(Text(title, style="bold"), table)

@@ -18,8 +18,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from prereg_judge.report.files import PostHocLine, Result, RunLine
-from prereg_judge.report.numbers import number, observed
-from prereg_judge.report.pairs import judges_table, swap_parts
+from prereg_judge.report.numbers import explained, number, observed
+from prereg_judge.report.pairs import board_table, judges_table, swap_parts
 from prereg_judge.report.standard import standard_metrics
 from prereg_judge.study.expected import AgreementCurve
 from prereg_judge.study.metric import Metric
@@ -81,7 +81,7 @@ def metrics_table(metrics: Sequence[Metric], *, left_out: int = 0) -> Table:
     table.add_column("metric", overflow="fold")
     table.add_column("observed", overflow="fold")
     for metric in metrics:
-        table.add_row(escape(str(metric.ref)), escape(observed(metric)))
+        table.add_row(escape(str(metric.ref)), escape(explained(metric)))
     return table
 
 
@@ -185,6 +185,7 @@ def render(result: Result, *, everything: bool = False) -> RenderableType:
         verdict_line(result.verdict, result.run, result.runs),
         Padding(heading, (0, 0, 1, 0)),
         metrics_table(metrics, left_out=len(result.summary) - len(metrics)),
+        *((board_table(result.board, pools=result.pools),) if result.board else ()),
         *((judges_table(result.judges, pools=result.pools),) if result.judges else ()),
         *swap_parts(result.swaps, sides=result.sides),
         *(transition_table(t, arms=result.arms) for t in result.tables),

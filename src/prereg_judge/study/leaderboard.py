@@ -8,7 +8,9 @@ that both rated. A win gives credit 1, a tie one half. How boards are made is in
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from prereg_judge.stats.ranking import ranks
 from prereg_judge.study.leaderboard_boards import (
     SCORES,
 )
@@ -32,6 +34,8 @@ __all__ = [
     "EVEN",
     "SPECS",
     "STUDY",
+    "BoardRow",
+    "board",
     "catalogue",
     "compute",
     "curves",
@@ -114,6 +118,64 @@ def _subset_refs(computer: BoardComputer, subset: str) -> Iterator[MetricRef]:
         yield MetricRef.of("swap.probability", place=place, subset=subset)
     yield MetricRef.of("displacement.pairs", subset=subset)
     yield MetricRef.of("displacement.joint", subset=subset)
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """A model on the board of pool 1, beside what pool 2 makes of it.
+
+    Attributes
+    ----------
+    place, other_place
+        Its place under pool 1 and under pool 2, from 1; equal credits share the best of their
+        places.
+    model
+        Its name.
+    credit
+        `credit.mean` under pool 1 and under pool 2.
+    shift
+        `shift.mean`.
+    """
+
+    place: int
+    model: str
+    credit: tuple[Metric, Metric]
+    other_place: int
+    shift: Metric
+
+
+def board(data: StudyInput) -> tuple[BoardRow, ...]:
+    """Every model of the registered key over all items, in pool 1's order; equal ones by name.
+
+    Parameters
+    ----------
+    data
+        With a table.
+
+    Returns
+    -------
+    tuple of BoardRow
+        Empty where there is no board.
+    """
+    computer = BoardComputer(data)
+    field = computer.field({})
+    if isinstance(field, Lacking):
+        return ()
+    one, two = computer.table.pools
+    places = ranks(field.data.credit[0])
+    return tuple(
+        BoardRow(
+            int(places[0, at]),
+            model := field.models[at],
+            (
+                computer(MetricRef.of("credit.mean", model=model, pool=one)),
+                computer(MetricRef.of("credit.mean", model=model, pool=two)),
+            ),
+            int(places[1, at]),
+            computer(MetricRef.of("shift.mean", model=model)),
+        )
+        for at in field.order(0)
+    )
 
 
 def plain_words(data: StudyInput) -> list[str]:

@@ -16,7 +16,7 @@ from prereg_judge.stats.tertiles import tertiles
 from prereg_judge.study.counted import counted, undefined_metric
 from prereg_judge.study.metric import Catalogue, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import StudyInput, TableInput
-from prereg_judge.study.pools_view import SUBSETS, View, Views, keys_of, resampler_of
+from prereg_judge.study.pools_view import SUBSETS, Subset, View, Views, keys_of, resampler_of
 from prereg_judge.study.row_metrics import both
 from prereg_judge.study.table_metrics import (
     VIEW,
@@ -283,8 +283,9 @@ def plain_words(data: StudyInput) -> list[str]:
     Returns
     -------
     list of str
-        How much the choice of key moves the answer, with the numbers of both, where the keys can
-        differ; that nothing is paired where no item is rated by both pools.
+        Where the keys can differ: how much the choice of key moves the answer, with the numbers
+        of both, or that it moves none; that nothing is paired where no item is rated by both
+        pools.
     """
     computer = _Computer(data)
     table = computer.table
@@ -297,22 +298,35 @@ def plain_words(data: StudyInput) -> list[str]:
     keys = keys_of(table)
     if len(keys) < 2:
         return said
-    parts = [_key_words(computer, key) for key in keys]
-    return [
-        *said,
-        "How the items of a pair of models are told apart moves the answer. "
-        f"{' '.join(parts)} The registered key is `{table.key}`.",
-    ]
+    # The convention-free items first: they depend on the key alone.
+    for subset in SUBSETS[::-1]:
+        parts = [_key_words(computer, key, subset=subset) for key in keys]
+        if len({_key_figures(computer, key, subset=subset) for key in keys}) > 1:
+            moved = "How the items of a pair of models are told apart moves the answer."
+            return [*said, f"{moved} {' '.join(parts)} The registered key is `{table.key}`."]
+    same = "How the items of a pair of models are told apart makes no difference here: the keys "
+    same += f"{' and '.join(f'`{key}`' for key in keys)} give the same figures."
+    return said or [same]
 
 
-def _key_words(computer: _Computer, key: str) -> str:
-    """What one key makes of the items on which each pool is of one mind."""
-    items, opposite, changed = (
-        computer(MetricRef.of(name, key=key, subset="free"))
-        for name in ("items.count", "opposite.rate", "changed.rate")
-    )
+def _key_metrics(computer: _Computer, key: str, *, subset: Subset) -> tuple[Metric, ...]:
+    """Items, opposite winners and changed labels under one key."""
+    names = ("items.count", "opposite.rate", "changed.rate")
+    return tuple(computer(MetricRef.of(name, key=key, subset=subset)) for name in names)
+
+
+def _key_figures(computer: _Computer, key: str, *, subset: Subset) -> tuple[object, ...]:
+    """What of these a reader compares between keys; without the size of the whole table."""
+    items, *shares = _key_metrics(computer, key, subset=subset)
+    return (items.k, *((m.k, m.n, m.undefined) for m in shares))
+
+
+def _key_words(computer: _Computer, key: str, *, subset: Subset) -> str:
+    """What one key makes of the items of a subset."""
+    items, opposite, changed = _key_metrics(computer, key, subset=subset)
     shares = [
         f"{what} on {m.k} ({m.value:.1%})" if m.value is not None else f"{what}: undefined"
         for what, m in (("opposite winners", opposite), ("another majority label", changed))
     ]
-    return f"With the key `{key}` each pool is of one mind on {items.k} items: {', '.join(shares)}."
+    which = "each pool is of one mind on" if subset == "free" else "both pools rated"
+    return f"With the key `{key}` {which} {items.k} items: {', '.join(shares)}."

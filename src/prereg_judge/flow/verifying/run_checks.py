@@ -209,14 +209,17 @@ def _check_finished(
     if (record.manifest or {}).get("status") != entry.state:
         findings.violated(about, f"the ledger says that it is {entry.state}, and its manifest not")
         return "changed"
-    trials, attempts = len(record.by_trial), len(record.attempts)
-    planned = locked.lock.derived.n_trials
-    what = f"{attempts} attempts, for {trials} of {planned} planned trials and for no other"
-    if entry.state == "stopped":
-        what += "; a registered stop rule ended it"
     by = "the chain of its record, its manifest, and the manifest's hash in the ledger"
-    findings.proved(about, what, by)
-    findings.proved(about, "every verdict follows from its recorded reply", "read again")
+    if not locked.inputs.model.calls:
+        findings.proved(about, "it was one reading of the locked tables; nothing was called", by)
+    else:
+        trials, attempts = len(record.by_trial), len(record.attempts)
+        planned = locked.lock.derived.n_trials
+        what = f"{attempts} attempts, for {trials} of {planned} planned trials and for no other"
+        if entry.state == "stopped":
+            what += "; a registered stop rule ended it"
+        findings.proved(about, what, by)
+        findings.proved(about, "every verdict follows from its recorded reply", "read again")
     findings.violated(about, *_prompt_problems(workspace, locked, record.folder))
     _check_resumes(locked, entry, record, about, findings)
     return record
