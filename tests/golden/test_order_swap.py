@@ -6,6 +6,7 @@ The verdicts are slot letters, as shown to the judge; a full reversal is the sam
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from prereg_judge.study import pairwise
 from prereg_judge.study.outcomes import StudyInput
 from study.pairs_made import THREE, get, make, ratio
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "order_swap"
+_CORPORA = os.environ.get("PREREG_CORPORA", Path(__file__).parents[3] / "shared/data")
+DATA = Path(_CORPORA) / "order_swap"
 Cell = tuple[str, str]
 
 # Published for qwen2.5-7b: said in order ab, said in order ba.
@@ -33,7 +35,7 @@ def _margins() -> StudyInput:
 def _records(judge: str) -> list[dict[str, str]]:
     path = DATA / f"{judge}.jsonl"
     if not path.is_file():
-        pytest.skip("the published verdicts are not at hand")
+        pytest.skip("the published verdicts are not here: set PREREG_CORPORA")
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
