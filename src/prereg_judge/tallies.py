@@ -15,9 +15,7 @@ from prereg_judge.annotation_pools import Vote
 from prereg_judge.annotations import AnnotationTable, KeyedItem, keyed_items
 from prereg_judge.errors import InputError, Problem
 from prereg_judge.stats.tertiles import tertiles
-from prereg_judge.votes import PairKey, VoteCounts
-
-_OTHER_SIDE = {"a": "b", "b": "a", "tie": "tie"}
+from prereg_judge.votes import OTHER_SIDE, PairKey, VoteCounts
 
 
 def tally(table: AnnotationTable, *, key: PairKey, pools: tuple[str, str]) -> VoteCounts:
@@ -49,7 +47,7 @@ def tally(table: AnnotationTable, *, key: PairKey, pools: tuple[str, str]) -> Vo
             continue
         item = keyed[table.stored_name(vote)]
         row, *_ = rows.setdefault(item.name, (len(rows), item, vote))
-        label = _OTHER_SIDE[vote.label] if item.exchanged else vote.label
+        label = OTHER_SIDE[vote.label] if item.exchanged else vote.label
         cells.append((row, pools.index(vote.pool), columns[label]))
     counts = np.zeros((len(rows), len(pools), len(columns)), dtype=np.int64)
     np.add.at(counts, tuple(np.array(cells, dtype=np.intp).reshape(-1, 3).T), 1)

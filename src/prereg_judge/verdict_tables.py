@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from prereg_judge.annotation_form import name_fault, near
 from prereg_judge.annotations import pair_name
 from prereg_judge.canon import nfc, sha256_bytes
 from prereg_judge.errors import InputError, Problem, raise_all
 from prereg_judge.row_files import GROUP_NAME, Row, read_file, read_rows
+from prereg_judge.votes import OTHER_SIDE, Side
 from prereg_judge.wording import capped, listed, quoted
 
-Side = Literal["a", "b", "tie"]
 _KIND = "file of verdicts"
-_EXCHANGED: dict[Side, Side] = {"a": "b", "b": "a", "tie": "tie"}
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ class _Reader:
         ab = self._side(cells, form.ab, line)
         ba = self._side(cells, form.ba, line) if form.ba is not None else None
         if form.slots and ba is not None:
-            ba = _EXCHANGED[ba]
+            ba = OTHER_SIDE[ba]
         stratum = self._stratum(cells, line) if form.stratum is not None else None
         # The same two answers the other way round are the same pair: each order has its column.
         key = (item, frozenset((left, right)))

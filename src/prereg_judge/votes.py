@@ -21,7 +21,11 @@ PAIR_KEYS: tuple[PairKey, ...] = ("stored", "unordered")
 SplitRule = Literal["tie", "exclude"]
 
 # The labels of a vote on a pair: which answer is better. In this order in every count.
-SIDES = ("a", "b", "tie")
+Side = Literal["a", "b", "tie"]
+SIDES: tuple[Side, ...] = ("a", "b", "tie")
+# Each as a number, and what it is where the two answers change their names.
+SIDE_VALUES: dict[str, int] = {"a": 1, "b": -1, "tie": 0}
+OTHER_SIDE: dict[str, Side] = {"a": "b", "b": "a", "tie": "tie"}
 
 
 @dataclass(frozen=True)

@@ -330,6 +330,20 @@ def test_an_amendment_after_the_result(tmp_path: Path) -> None:
     verify(root).clean()
 
 
+def test_an_amendment_that_reads_otherwise(tmp_path: Path) -> None:
+    """Another key of the same votes is another question: no verdict post hoc on the old run."""
+    root = locked(tmp_path / "w", "pools", bands=[band("changed", "changed.count", [0, 1])])
+    scored(root, "x", code=1)
+    command = ("amend", "x", "--reason", "the key was wrong")
+    assert prereg(*command, root=root).code == 0
+    edit(root / "registrations/x.v2.yaml", "key: stored", "key: unordered")
+    done = prereg(*command, root=root)
+    assert done.code == 0, done
+    (later,) = score(root, "x", "--run", "1", code=1)["post_hoc"]
+    assert later["verdict"] is None
+    assert "another annotations" in later["not_applied"]
+
+
 # --- Bundles --------------------------------------------------------------------------------------
 
 

@@ -78,6 +78,14 @@ def test_a_section_of_pairs_that_is_not_symmetric(
     refused(tmp_path, "judge/pairs.yaml:", *says)
 
 
+def test_what_the_excess_cannot_be(tmp_path: Path) -> None:
+    """With two passes it is -1/2 at least, so a refuter below that can never fire."""
+    refuter = {"metric": "real.order.excess.difference", "lt": -0.6}
+    claims = [{"id": "odd", "when": refuter, "means": "nothing"}]
+    write_pairs(tmp_path, protocol={"passes": 2}, refuters=claims)
+    refused(tmp_path, f"{REG}:", "refuters[0]", "always -0.5 to 1")
+
+
 def test_a_template_that_shows_both_orders_alike(tmp_path: Path) -> None:
     """A prompt that sorts the answers, cuts or hides one, or shows the second first is refused."""
     changes = {

@@ -66,7 +66,7 @@ def make(
             for p, word in enumerate(passes if order in orders else (), start=1):
                 key = TrialKey("real", f"p{i}", "ab" if order == "ab" else "ba", p)
                 mapped = None if word is None else scale.mapped(word, key.order)
-                outcomes[key] = Outcome(mapped, None if word else "hang", 1, word)
+                outcomes[key] = Outcome(mapped, None if word else "hang", 1)
     calls = tuple(CallView(key, 1, o.unscored, 1.0) for key, o in outcomes.items())
     return StudyInput(
         items,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.stats.resample import Resampler
 from prereg_judge.study import judge_pools
-from prereg_judge.study.judge_pools_matches import resolved
+from prereg_judge.study.judge_pools_matches import resolved_side
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.outcomes import Resampling, Resolve, StudyInput
 from prereg_judge.votes import MISSING, SlotVerdicts, SplitRule, VoteCounts
@@ -48,7 +48,7 @@ def one(rule: Resolve | None = "agree_or_tie", *, split: SplitRule = "tie") -> S
 def test_resolving_two_orders(rule: Resolve, found: str) -> None:
     """Each rule makes its own verdict of two, and none where an order it looks at has none."""
     verdicts = SlotVerdicts("j", tuple("1234567"), sides_of("abtaat."), sides_of("abtbt.a"))
-    assert resolved(verdicts, rule=rule).tolist() == sides_of(found).tolist()
+    assert resolved_side(verdicts, rule=rule).tolist() == sides_of(found).tolist()
 
 
 def test_everything_is_over_the_same_items() -> None:
@@ -294,4 +294,4 @@ def test_a_scale_of_five_points(rule: Resolve, sides: list[int]) -> None:
     ab, ba = np.array([2, -1, 2, 1]), np.array([-1, -2, 1, MISSING])
     verdicts = SlotVerdicts("j", ("i", "j", "k", "l"), ab, ba)
     expected = [*sides[:3], 1] if rule == "first" else sides
-    assert resolved(verdicts, rule=rule).tolist() == expected
+    assert resolved_side(verdicts, rule=rule).tolist() == expected

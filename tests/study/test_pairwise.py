@@ -12,7 +12,6 @@ from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.study import pairwise
 from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.outcomes import Resampling, Resolve, StudyInput, agreeing
-from prereg_judge.study.pairs import Reversal
 from prereg_judge.words import Missing
 from study.pairs_made import BOOTSTRAP, FORCED, THREE, get, make, once, ratio, why
 
@@ -203,16 +202,6 @@ def test_the_table_of_both_orders() -> None:
     assert (x.count("A", None), y.count("A", None), y.count("AA", "B")) == (1, 0, 1)
     assert pairwise.swap_tables(make(CELLS, orders=("ab",)), "real", 1) == ()
     assert pairwise.swap_tables(data, "sentinel", 1) == ()
-
-
-def test_the_list_of_reversals() -> None:
-    """Which items, what was said, and which slot won both times."""
-    data = make(CELLS, strata=["x", "y", "z", None, None, None])
-    assert pairwise.reversals(data) == (
-        Reversal("real", "p0", None, "x", None, "A", "AA", 1),
-        Reversal("real", "p2", None, "z", None, "B", "B", 2),
-    )
-    assert pairwise.reversals(replace(data, pair=None)) == ()
 
 
 def test_strata_and_stratified_resamples() -> None:

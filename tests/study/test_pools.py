@@ -79,7 +79,7 @@ def test_disagreement_is_over_all_items_of_the_table() -> None:
     expert = get(pools, data, "disagreement.rate", pool="expert")
     assert (expert.k, expert.n) == (0, 2)
     assert expert.interval is not None
-    assert expert.interval.method == "wilson on 2 items"
+    assert expert.interval.method == "wilson on items, all alike"
     assert (expert.interval.low, round(expert.interval.high, 3)) == (0.0, 0.658)
     lone = get(pools, made(votes([("a", "b")])), "disagreement.rate", pool="crowd")
     assert (lone.undefined, lone.n) == ("empty_denominator", 0)
@@ -157,6 +157,18 @@ def test_without_a_bootstrap_there_is_no_interval() -> None:
     found = get(pools, made(votes(ITEMS), resampling=None), "disagreement.rate", pool="crowd")
     assert found.interval is None
     assert "no bootstrap is registered" in (found.note or "")
+
+
+def test_the_first_split_item_does_not_narrow_the_interval() -> None:
+    """Within-pool disagreement on 0, 1 and 2 of 64 items: the upper limit only grows."""
+    tops = []
+    for split in range(3):
+        counts = votes([("ab", "a")] * split + [("aa", "a")] * (64 - split))
+        found = get(pools, made(counts), "disagreement.rate", pool="crowd")
+        assert (found.k, found.n) == (split, 64)
+        assert found.interval is not None
+        tops.append(found.interval.high)
+    assert tops == sorted(tops)
 
 
 def test_strata_keep_their_sizes() -> None:

@@ -28,10 +28,6 @@ def plan_problems(loaded: Loaded, sets: Sequence[ItemSet]) -> list[Problem]:
     """A plan too long to be meant, one file as both sets."""
     problems = []
 
-    def problem(what: str, path: tuple[str, ...], found: str, remedy: str) -> None:
-        line = loaded.document.line_of(path)
-        problems.append(Problem(what, loaded.shown, line, ".".join(path), found, remedy))
-
     model = loaded.model
     rows = sum(len(s.items) for s in sets)
     orders, passes = len(model.protocol.orders), model.protocol.passes
@@ -39,11 +35,13 @@ def plan_problems(loaded: Loaded, sets: Sequence[ItemSet]) -> list[Problem]:
     if trials > MOST_TRIALS:
         what = f"{rows} rows x {orders} order x {passes} passes are {trials} trials, "
         what += f"and {MOST_TRIALS} is the most"
-        problem(what, ("protocol", "passes"), str(passes), "register fewer passes or rows")
+        at, remedy = ("protocol", "passes"), "register fewer passes or rows"
+        problems.append(loaded.problem(what, at, found=str(passes), remedy=remedy))
     if len({s.sha256 for s in sets}) < len(sets):
         what = "the sentinel and the real items are the same file, byte by byte"
         remedy = "name different rows, or leave one of the two out"
-        problem(what, ("items", "real"), ", ".join(s.file for s in sets), remedy)
+        found = ", ".join(s.file for s in sets)
+        problems.append(loaded.problem(what, ("items", "real"), found=found, remedy=remedy))
     return problems
 
 
@@ -52,21 +50,19 @@ def judge_problems(loaded: Loaded, judge: Judge) -> list[Problem]:
     model, pair = loaded.model, judge.spec.pair
     if not model.calls:
         return []
-
-    def problem(what: str, path: tuple[str, ...], found: str, remedy: str) -> list[Problem]:
-        line = loaded.document.line_of(path)
-        return [Problem(what, loaded.shown, line, ".".join(path), found, remedy)]
-
+    at: tuple[str, ...]
     if pair is None and model.study == "pairwise":
-        what, remedy = "the judge does not compare two answers", "give its file a `pair` section"
-        return problem(what, ("judge",), model.judge, remedy)
-    if pair is None and "ba" in model.protocol.orders:
-        what = "the order `ba` needs a judge of pairs"
-        return problem(what, ("protocol", "orders"), "ba", "write `orders: [ab]`")
-    if pair is not None and model.study == "self-agreement":
-        what = "a judge of pairs has a study of its own"
-        return problem(what, ("study",), model.study, "write `study: pairwise`")
-    return []
+        what, at, found = "the judge does not compare two answers", ("judge",), model.judge
+        remedy = "give its file a `pair` section"
+    elif pair is None and "ba" in model.protocol.orders:
+        what, at, found = "the order `ba` needs a judge of pairs", ("protocol", "orders"), "ba"
+        remedy = "write `orders: [ab]`"
+    elif pair is not None and model.study == "self-agreement":
+        what, at, found = "a judge of pairs has a study of its own", ("study",), model.study
+        remedy = "write `study: pairwise`"
+    else:
+        return []
+    return [loaded.problem(what, at, found=found, remedy=remedy)]
 
 
 def answers_unseen(judge: Judge, sets: Sequence[ItemSet], messages: Rendered) -> list[Problem]:

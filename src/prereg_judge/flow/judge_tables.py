@@ -17,14 +17,19 @@ from prereg_judge.judge import load_judge
 from prereg_judge.registration.load import Loaded
 from prereg_judge.registration.lock import parse_lock
 from prereg_judge.registration.schema_tables import JudgeTable
-from prereg_judge.strict_yaml import YamlPath, path_text
+from prereg_judge.strict_yaml import YamlPath
 from prereg_judge.study.outcomes import EarlierRun, Outcome, PairScale, TableInput, TrialKey
-from prereg_judge.verdict_tables import Side, VerdictForm, VerdictRow
-from prereg_judge.votes import MISSING, PAIR_KEYS, PairKey, SlotVerdicts, VoteCounts
+from prereg_judge.verdict_tables import VerdictForm, VerdictRow
+from prereg_judge.votes import (
+    MISSING,
+    PAIR_KEYS,
+    SIDE_VALUES,
+    PairKey,
+    SlotVerdicts,
+    VoteCounts,
+)
 from prereg_judge.words import Order
 from prereg_judge.workspace import Workspace
-
-_SIDE: dict[Side, int] = {"a": 1, "b": -1, "tie": 0}
 
 
 @dataclass(frozen=True)
@@ -62,18 +67,12 @@ def rows_of_run(
     assert judge.pass_ is not None
 
     def wrong(what: str, key: str, found: object, remedy: str) -> InputError:
-        path = (*at, key)
-        line = loaded.document.line_of(path)
-        return InputError(Problem(what, loaded.shown, line, path_text(path), str(found), remedy))
+        return InputError(loaded.problem(what, (*at, key), found=str(found), remedy=remedy))
 
     try:
         run = read_earlier(workspace, judge.run, pinned=pinned)
     except InputError as exc:
-        path = (*at, "run")
-        line = loaded.document.line_of(path)
-        raise InputError(
-            *(replace(p, file=loaded.shown, line=line, where=path_text(path)) for p in exc.problems)
-        ) from exc
+        raise loaded.placed(exc, (*at, "run")) from exc
     scale = _scale_of_run(workspace, run)
     if scale is None:
         what = "is not the run of a judge of pairs"
@@ -110,7 +109,7 @@ def _scale_of_run(workspace: Workspace, run: EarlierRun) -> PairScale | None:
 
 def judged(row: VerdictRow) -> Judged:
     """A row of a file of verdicts, on a scale of three points."""
-    ab, ba = (None if side is None else _SIDE[side] for side in (row.ab, row.ba))
+    ab, ba = (None if side is None else SIDE_VALUES[side] for side in (row.ab, row.ba))
     return Judged(row.item, row.left, row.right, ab, ba)
 
 
@@ -190,8 +189,7 @@ def refuse_unnamed(
         return
     what = f"names no models, and {votes.file} has several pairs of models on one item"
     remedy = "name the columns of the two models under `models`"
-    line = loaded.document.line_of(at)
-    raise InputError(Problem(what, loaded.shown, line, path_text(at), remedy=remedy))
+    raise InputError(loaded.problem(what, at, remedy=remedy))
 
 
 def refuse_none_in_common(loaded: Loaded, at: YamlPath, verdicts: SlotVerdicts, votes: str) -> None:
@@ -199,7 +197,5 @@ def refuse_none_in_common(loaded: Loaded, at: YamlPath, verdicts: SlotVerdicts, 
     if (verdicts.ab == MISSING).all() and (verdicts.ba == MISSING).all():
         what = f"has no verdict on any item of {votes}"
         remedy = "check the columns that name the item: both files must name it alike"
-        line = loaded.document.line_of(at)
-        raise InputError(
-            Problem(what, loaded.shown, line, path_text(at), repr(verdicts.name), remedy)
-        )
+        found = repr(verdicts.name)
+        raise InputError(loaded.problem(what, at, found=found, remedy=remedy))

@@ -243,12 +243,10 @@ def _exposure(
     if stated.level is not None and EXPOSURE_LEVELS.index(stated.level) < EXPOSURE_LEVELS.index(
         least
     ):
-        loaded = inputs.loaded
-        line = loaded.document.line_of(("exposure", "level"))
         what = f"says less than what is known: the ledger, or the version before, says {least!r}"
         remedy = f"write `level: {least}`, or leave it out; it can be raised, never lowered"
-        found = repr(stated.level)
-        raise InputError(Problem(what, loaded.shown, line, "exposure.level", found, remedy))
+        at, found = ("exposure", "level"), repr(stated.level)
+        raise InputError(inputs.loaded.problem(what, at, found=found, remedy=remedy))
     return LockedExposure(stated.seen, highest([least, stated.level or "none"]), known)
 
 

@@ -37,7 +37,7 @@ from prereg_judge.registration.lint import Facts, lint
 from prereg_judge.registration.load import Loaded, load_registration
 from prereg_judge.registration.schema import Registration
 from prereg_judge.registration.schema_model import LocalModel
-from prereg_judge.strict_yaml import YamlPath, path_text
+from prereg_judge.strict_yaml import YamlPath
 from prereg_judge.study.kinds import Study, study_of
 from prereg_judge.study.metric import Catalogue
 from prereg_judge.study.outcomes import EarlierRun
@@ -142,9 +142,7 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
     model = loaded.model
     if model.id != ident:
         what = "the id inside differs from the file's name"
-        raise InputError(
-            Problem(what, loaded.shown, loaded.document.line_of(("id",)), "id", repr(model.id))
-        )
+        raise InputError(loaded.problem(what, ("id",), found=repr(model.id)))
     problems: list[Problem] = []
 
     def collected(read: Callable[[], T]) -> T | None:
@@ -246,8 +244,7 @@ def _refuse_absent(workspace: Workspace, loaded: Loaded, at: YamlPath, *, file: 
     near = difflib.get_close_matches(file, _files_beside(workspace, file), n=3, cutoff=0.6)
     remedy = f"did you mean {' or '.join(near)}?" if near else "check the path"
     kind = _FILE_KINDS.get(str(at[0]), f"the {str(at[0]).removesuffix('s')} file")
-    what, line = f"{kind} {why}", loaded.document.line_of(at)
-    raise InputError(Problem(what, loaded.shown, line, path_text(at), file, remedy))
+    raise InputError(loaded.problem(f"{kind} {why}", at, found=file, remedy=remedy))
 
 
 def _files_beside(workspace: Workspace, file: str) -> list[str]:

@@ -170,9 +170,7 @@ def _served(inputs: Inputs, messages: Rendered) -> ModelInputs:
 
 
 def _problem(inputs: Inputs, what: str, path: tuple[str, ...], found: str, remedy: str) -> Problem:
-    loaded = inputs.loaded
-    line = loaded.document.line_of(path)
-    return Problem(what, loaded.shown, line, ".".join(path), found, remedy)
+    return inputs.loaded.problem(what, path, found=found, remedy=remedy)
 
 
 def _small_batches(inputs: Inputs) -> list[Problem]:

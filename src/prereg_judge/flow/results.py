@@ -326,10 +326,10 @@ def _rows(scored: Scored) -> tuple[VerdictLine, ...]:
 
 def _said(data: StudyInput, row: Row) -> tuple[str | None, ...]:
     """What the judge said in each pass of the answers as shown; nothing where they are no pairs."""
-    if data.pair is None:
+    pair = data.pair
+    if pair is None:
         return ()
-    trials = (trial_of(row, number) for number in range(1, data.passes + 1))
-    return tuple(o.said if (o := data.outcomes.get(trial)) else None for trial in trials)
+    return tuple(None if v is None else pair.mapped(v, row.order) for v in row.verdicts)
 
 
 def write_result(workspace: Workspace, scored: Scored, result: Result) -> dict[str, Path]:

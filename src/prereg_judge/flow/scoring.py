@@ -143,7 +143,7 @@ def _post_hoc(workspace: Workspace, locked: Locked, later: Version, record: Reco
         return PostHoc(later, None, f"it no longer stands: {exc.problems[0]}")
     differing = [
         name
-        for name in ("study", "judge", "items", "model", "protocol")
+        for name in ("study", "judge", "items", "model", "protocol", "annotations", "judges")
         if getattr(locked.inputs.model, name) != getattr(other.inputs.model, name)
     ]
     then, now = locked.lock.derived, other.lock.derived

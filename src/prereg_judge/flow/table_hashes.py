@@ -13,11 +13,12 @@ from prereg_judge.annotation_pools import Vote
 from prereg_judge.annotations import AnnotationTable
 from prereg_judge.canon import sha256_value
 from prereg_judge.verdict_tables import VerdictRow, VerdictTable
+from prereg_judge.votes import OTHER_SIDE
 from prereg_judge.wording import without_hidden
 
 ROW_DIGITS = 16  # of a row's hash: two of 20,000 rows meet by chance about once in 10^11 sets
 
-_EXCHANGED = {"a": "b", "b": "a", "ab": "ba", "ba": "ab"}
+_OTHER_ORDER = {"ab": "ba", "ba": "ab"}
 
 
 def vote_hashes(table: AnnotationTable) -> tuple[str, ...]:
@@ -31,7 +32,7 @@ def vote_hashes(table: AnnotationTable) -> tuple[str, ...]:
 
 def _plain_vote(vote: Vote) -> list[str | None]:
     models, exchanged = _plain_models(vote.left, vote.right)
-    label = _EXCHANGED.get(vote.label, vote.label) if exchanged else vote.label
+    label = OTHER_SIDE.get(vote.label, vote.label) if exchanged else vote.label
     return [_plain(vote.item), *models, _plain(vote.annotator), _plain(label)]
 
 
@@ -52,7 +53,7 @@ def _plain_verdicts(row: VerdictRow) -> Iterator[list[str | None]]:
         if side is None:
             continue
         if exchanged:  # who is called a now was shown second where b was shown first
-            yield [_plain(row.item), *models, _EXCHANGED[order], _EXCHANGED.get(side, side)]
+            yield [_plain(row.item), *models, _OTHER_ORDER[order], OTHER_SIDE[side]]
         else:
             yield [_plain(row.item), *models, order, side]
 

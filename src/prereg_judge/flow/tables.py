@@ -16,7 +16,7 @@ from prereg_judge.annotations import (
     refuse_unshared,
 )
 from prereg_judge.canon import sha256_value
-from prereg_judge.errors import InputError, Problem
+from prereg_judge.errors import InputError
 from prereg_judge.flow.judge_tables import (
     judged,
     matched,
@@ -29,7 +29,7 @@ from prereg_judge.items import Item, ItemSet
 from prereg_judge.registration.load import Loaded
 from prereg_judge.registration.schema_tables import Annotations
 from prereg_judge.registration.table_refs import TableFacts
-from prereg_judge.strict_yaml import path_text
+from prereg_judge.strict_yaml import YamlPath
 from prereg_judge.study.outcomes import (
     Assumed,
     Outcome,
@@ -60,8 +60,9 @@ class Tables:
         The annotators' table, and the files of verdicts, as they were read.
     table
         What the studies see of votes and judges.
-    sets, outcomes, scale
-        For a study of pairs whose verdicts are a file: its items, verdicts and what they mean.
+    sets, outcomes, scale, orders
+        For a study of pairs whose verdicts are a file: its items, verdicts, what they mean and the
+        orders that it has.
     """
 
     files: tuple[tuple[Any, str], ...] = ()
@@ -157,21 +158,21 @@ def _refuse_unsided(loaded: Loaded, votes: AnnotationTable) -> None:
     """
     model, told = loaded.model, loaded.model.annotations
     assert told is not None
-    boards = {"study": "leaderboard"} if model.study == "leaderboard" else {}
-    boards |= {"annotations.gap": "credit"} if told.gap == "credit" else {}
     sided = votes.labels == SIDES
-    if boards and not (sided and all(vote.left is not None for vote in votes.votes)):
-        (where, found), *_ = boards.items()
+    board, credit = model.study == "leaderboard", told.gap == "credit"
+    at: YamlPath = ("study",)
+    found: str = model.study
+    if (board or credit) and not (sided and all(v.left is not None for v in votes.votes)):
+        if not board:
+            at, found = ("annotations", "gap"), "credit"
         what = "needs votes that say which of two models' answers is better"
         remedy = "name `model_a` and `model_b` under `annotations.columns`, and map `labels`"
     elif not sided and model.study in ("judge-pools", "pairwise"):
-        where, found = "study", model.study
         what = "compares verdicts on pairs with votes that do not say which answer is better"
         remedy = "map `annotations.labels` to a, b and tie"
     else:
         return
-    line = loaded.document.line_of(tuple(where.split(".")))
-    raise InputError(Problem(what, loaded.shown, line, where, found, remedy))
+    raise InputError(loaded.problem(what, at, found=found, remedy=remedy))
 
 
 def _form(told: Annotations) -> TableForm:
@@ -202,11 +203,7 @@ def _counts(loaded: Loaded, votes: AnnotationTable, key: PairKey) -> VoteCounts:
     try:
         return sample_items(counts, n=wanted, seed=told.sample.seed) if wanted else counts
     except InputError as exc:
-        at = ("annotations", "sample", "items")
-        line = loaded.document.line_of(at)
-        raise InputError(
-            *(replace(p, file=loaded.shown, line=line, where=path_text(at)) for p in exc.problems)
-        ) from exc
+        raise loaded.placed(exc, ("annotations", "sample", "items")) from exc
 
 
 def _verdicts_alone(workspace: Workspace, loaded: Loaded) -> Tables:
@@ -221,9 +218,7 @@ def _verdicts_alone(workspace: Workspace, loaded: Loaded) -> Tables:
         for row in table.rows
     )
     outcomes = {
-        TrialKey("real", row.name, order, 1): Outcome(
-            side, None, 1, said=SLOT_SCALE.mapped(side, order)
-        )
+        TrialKey("real", row.name, order, 1): Outcome(side, None, 1)
         for row in table.rows
         for order, side in zip(_TABLE_ORDERS, (row.ab, row.ba), strict=True)
         if side is not None

@@ -110,4 +110,4 @@ def _outcome(made: Sequence[AttemptLine], pair: PairScale | None, order: Order) 
     last = made[-1]
     if pair is None or last.verdict is None:
         return Outcome(last.verdict, last.unscored, len(made))
-    return Outcome(pair.mapped(last.verdict, order), None, len(made), said=last.verdict)
+    return Outcome(pair.mapped(last.verdict, order), None, len(made))

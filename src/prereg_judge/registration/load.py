@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,20 @@ class Loaded:
     def claims(self) -> Claims:
         """What the registration commits to."""
         return to_claims(self.model)
+
+    def problem(
+        self, what: str, at: YamlPath, *, found: str | None = None, remedy: str | None = None
+    ) -> Problem:
+        """A problem with this file's entry at a path, with its line."""
+        line = self.document.line_of(at)
+        return Problem(what, self.shown, line, path_text(at) or None, found, remedy)
+
+    def placed(self, exc: InputError, at: YamlPath) -> InputError:
+        """The same error as one of this file's entry at a path."""
+        line, where = self.document.line_of(at), path_text(at)
+        return InputError(
+            *(replace(p, file=self.shown, line=line, where=where) for p in exc.problems)
+        )
 
 
 def load_registration(path: Path, *, shown: str) -> Loaded:

@@ -94,6 +94,8 @@ def _stated_domain(ref: MetricRef, spec: MetricSpec, facts: Facts) -> Domain:
     top = high if isinstance(high, float | int) else math.inf
     if most is not None and not isinstance(high, float | int):
         top = most
+    if stem_of(ref) == "order.excess":
+        low = -1.0 / facts.passes  # see `study.excess_metrics`
     if ref != ref.base and low == 0 and spec.name == "gap.adjacent":
         low = -1.0  # the two models may stand the other way round in a resample
     whole = ref == ref.base and spec.unit in ("items", "models", "pairs", "votes")

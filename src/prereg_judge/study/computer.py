@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from prereg_judge.study.calls import CALL_SPECS, call_metric
-from prereg_judge.study.counted import limit_of, not_computed, undefined_metric
+from prereg_judge.study.counted import limit_of, not_computed, undefined_metric, wrong_names
 from prereg_judge.study.metric import Catalogue, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import StudyInput
 from prereg_judge.study.row_metrics import row_metric
@@ -85,11 +85,9 @@ class Computer:
         if role is None or spec is None:
             return not_computed(ref, note="not in the catalogue")
         params = dict(ref.params)
-        wrong = [p for p in params if p not in (*spec.required, *spec.optional)]
-        absent = [p for p in spec.required if p not in params]
-        if wrong or absent:
-            words = [f"takes no {p}" for p in wrong] + [f"needs {p}" for p in absent]
-            return not_computed(ref, note=f"{ref.name} {', '.join(words)}")
+        wrong = wrong_names(ref, spec)
+        if wrong is not None:
+            return not_computed(ref, note=wrong)
         rows = of_group(self.rows[role], params)
         if not rows:
             return undefined_metric(ref, spec, reason="no_items", note="no such row", n=0)

@@ -59,6 +59,17 @@ def counted(ref: MetricRef, spec: MetricSpec, *, k: int, n: int, note: str | Non
     return Metric(ref, value, spec.unit, spec.summary, k=k, n=n, interval=interval, note=note)
 
 
+def wrong_names(ref: MetricRef, spec: MetricSpec) -> str | None:
+    """What is wrong with the names of a reference's parameters, as words; None where nothing is.
+
+    E.g. `tau takes no pool` or `credit.mean needs model`.
+    """
+    given = dict(ref.params)
+    words = [f"takes no {p}" for p in given if p not in (*spec.required, *spec.optional)]
+    words += [f"needs {p}" for p in spec.required if p not in given]
+    return f"{ref.name} {', '.join(words)}" if words else None
+
+
 def not_computed(ref: MetricRef, *, note: str) -> Metric:
     """A metric that the study does not give, e.g. for an unknown name or parameter."""
     return Metric(ref, None, "items", "not computed", undefined="not_computed", note=note)

@@ -96,7 +96,8 @@ def excess_metric(
     if part != "swap":
         repeat = repeated(said, pairs.given)
         values = repeat if part == "repeat" else values - repeat
-    low = -1.0 if part == "excess" else 0.0
+    # An item is least where its passes differ most and alike in both orders: 1 - 1/P minus 1.
+    low = -1.0 / data.passes if part == "excess" else 0.0
     return estimate(
         ref,
         spec,

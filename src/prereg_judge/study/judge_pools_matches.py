@@ -9,36 +9,19 @@ from numpy.typing import NDArray
 
 from prereg_judge.study.outcomes import Resolve
 from prereg_judge.study.pools_view import View
+from prereg_judge.study.resolving import orders_of, resolved
 from prereg_judge.votes import MISSING, SlotVerdicts
 
 
-def resolved(verdicts: SlotVerdicts, *, rule: Resolve) -> NDArray[np.int64]:
-    """One side for each item, from the verdicts of the two orders.
+def resolved_side(verdicts: SlotVerdicts, *, rule: Resolve) -> NDArray[np.int64]:
+    """One side for each item, by `resolving.resolved`; `MISSING` where an order lacks its verdict.
 
-    Parameters
-    ----------
-    verdicts
-        The judge's verdicts.
-    rule
-        `first`: what it said in the order ab. `agree_or_tie`: what it said in both orders, a tie
-        where they differ. `average`: the sign of the mean on the judge's scale, so that a side and
-        a tie give the side, and opposite sides of the same strength a tie.
-
-    Returns
-    -------
-    array of int
-        1 = answer a, -1 = answer b, 0 = tie, `MISSING` where an order that the rule looks at has
-        no verdict; shape (n,).
+    Shape (n,); only the orders that the rule looks at are needed.
     """
-    ab, ba = verdicts.ab, verdicts.ba
-    one, other = np.sign(ab), np.sign(ba)
-    lacking = ab == MISSING
-    if rule == "first":
-        side = one
-    else:
-        lacking = lacking | (ba == MISSING)
-        side = np.where(one == other, one, 0) if rule == "agree_or_tie" else np.sign(ab + ba)
-    found: NDArray[np.int64] = np.where(lacking, MISSING, side)
+    both = {"ab": verdicts.ab, "ba": verdicts.ba}
+    scale = np.column_stack([both[order] for order in orders_of(rule)])
+    lacking = (scale == MISSING).any(axis=1)
+    found: NDArray[np.int64] = np.where(lacking, MISSING, resolved(scale, rule))
     return found
 
 
@@ -83,7 +66,7 @@ def matches_of(view: View, verdicts: SlotVerdicts, *, rule: Resolve) -> Matches:
     """
     place = {item: at for at, item in enumerate(verdicts.items)}
     at = [place.get(view.counts.items[row]) for row in view.used]
-    sides = resolved(verdicts, rule=rule)
+    sides = resolved_side(verdicts, rule=rule)
     said = np.array([MISSING if i is None else sides[i] for i in at], dtype=np.int64)
     given = said != MISSING
     lost = int((~given).sum())

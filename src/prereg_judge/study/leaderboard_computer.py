@@ -201,7 +201,7 @@ class BoardComputer:
         n: int | None = None,
         notes: Sequence[str | None] = (),
         same: str | None = None,
-        clusters: tuple[int, int] | None = None,
+        least: tuple[float, float] | None = None,
     ) -> Metric:
         """A statistic of the boards with its bootstrap; n is the number of items unless given."""
         value = float(statistic(field.data)[0])
@@ -216,7 +216,7 @@ class BoardComputer:
             k=int(value) if whole else None,
             notes=[f"on {field.items} items" if whole else None, *notes],
             same=same,
-            clusters=clusters,
+            least=least,
         )
 
     def _ranking(
@@ -321,7 +321,8 @@ class BoardComputer:
             notes = [left_out]
             return self._plain(ref, spec, lambda b: b.shift[:, at], field=field, n=n, notes=notes)
         pool = self.table.pools.index(params["pool"])
-        won = field.data.credit[0, pool, at] == 1
+        credit = float(field.data.credit[0, pool, at])
+        every = wilson_interval(round(credit * n), n, level=LEVEL) if credit in (0, 1) else None
         return self._plain(
             ref,
             spec,
@@ -329,7 +330,7 @@ class BoardComputer:
             field=field,
             n=n,
             notes=[left_out],
-            clusters=(n if won else 0, n),
+            least=every,
         )
 
     def _of_place(

@@ -85,6 +85,7 @@ SPECS = (
         f"{_SHIFTS}",
         "probability",
         required=("place",),
+        domain=(0.0, 0.5),
     ),
     _spec(
         "displacement.bootstrap",

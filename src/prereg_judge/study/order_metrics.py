@@ -202,8 +202,8 @@ def slot_metric(data: StudyInput, ref: MetricRef, spec: MetricSpec, rows: Sequen
     -------
     Metric
         k of the n verdicts that prefer an answer. The interval draws items, so that the two
-        orders of an item stay together; where every item gives the same it is
-        `pair_bootstrap.alike_interval`. A missing verdict prefers nothing. Undefined as
+        orders of an item stay together; where most items give the same it is
+        that of `pair_bootstrap.estimate`. A missing verdict prefers nothing. Undefined as
         `swap_metric` says; `empty_denominator` when no verdict prefers an answer.
 
     Notes

@@ -87,13 +87,12 @@ class Outcome:
     """What came of a trial: a verdict, or the reason of its last attempt for having none.
 
     Of a pair, `verdict` is mapped back to the answers (`PairScale.mapped`), so that the orders can
-    be compared; `said` is what the judge said of the answers as it was shown them.
+    be compared; mapped once more it is what the judge said of the answers as it was shown them.
     """
 
     verdict: str | None
     unscored: Unscored | None
     attempts: int
-    said: str | None = None
 
     def __post_init__(self) -> None:
         if (self.verdict is None) == (self.unscored is None):

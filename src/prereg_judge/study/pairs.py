@@ -1,8 +1,7 @@
 """Items that are pairs, with their verdicts in every order and pass as numbers.
 
 What every metric of the study `pairwise` looks at, and what a missing verdict does to it; also
-the table of verdicts in one order against those in the other, and the list of reversals. Knows
-nothing of metrics' meaning.
+the table of verdicts in one order against those in the other. Knows nothing of metrics' meaning.
 """
 
 from __future__ import annotations
@@ -266,59 +265,3 @@ def _table(
     counted = Counter(cells)
     counts = tuple(tuple(counted[one, other] for other in names) for one in names)
     return SwapTable(role, pass_no, stratum, names, counts)
-
-
-@dataclass(frozen=True)
-class Reversal:
-    """An item of which one answer won in order ab and the other in order ba.
-
-    Attributes
-    ----------
-    set, item_id
-        Which item.
-    kind, stratum, label
-        The item's grouping and known label, None where it has none.
-    ab, ba
-        The verdicts in the two orders, as the judge said them of the answers as shown.
-    slot
-        Which slot won in both orders: 1 or 2.
-    """
-
-    set: SetRole
-    item_id: str
-    kind: str | None
-    stratum: str | None
-    label: str | None
-    ab: str
-    ba: str
-    slot: int
-
-
-def reversals(data: StudyInput, *, pass_no: int = 1) -> tuple[Reversal, ...]:
-    """The items that are reversed in a pass, set by set, in the order of the items.
-
-    Parameters
-    ----------
-    data
-        The run.
-    pass_no
-        The pass, 1 to `data.passes`.
-
-    Returns
-    -------
-    tuple of Reversal
-        Empty when nothing is reversed, and where there is nothing to compare (see `swap_tables`).
-    """
-    pair = data.pair
-    found = []
-    for role in dict.fromkeys(item.set for item in data.items):
-        for item, (ab, ba) in _said(data, rows_of(data, role), pass_no):
-            if pair is None or ab is None or ba is None:
-                continue
-            first, second = pair.side(ab), pair.side(ba)
-            if first == second != 0:
-                slot = 1 if first > 0 else 2
-                found.append(
-                    Reversal(role, item.id, item.kind, item.stratum, item.label, ab, ba, slot)
-                )
-    return tuple(found)

@@ -30,7 +30,7 @@ from prereg_judge.study.order_metrics import (
     swap_metric,
 )
 from prereg_judge.study.outcomes import StudyInput
-from prereg_judge.study.pairs import BOTH, reversals, swap_tables
+from prereg_judge.study.pairs import BOTH, swap_tables
 from prereg_judge.study.resolved_metrics import RESOLVED_SPECS, resolved_metric
 from prereg_judge.study.row_metrics import ROW_SPECS, both, row_metric
 from prereg_judge.study.rows import GROUPING, Row
@@ -46,7 +46,6 @@ __all__ = [
     "curves",
     "plain_words",
     "protocol_words",
-    "reversals",
     "summary",
     "swap_tables",
 ]

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prereg_judge.stats.resample import ratio
+from prereg_judge.stats.sparse import sparse_limits
 from prereg_judge.stats.tertiles import tertiles
-from prereg_judge.study.counted import counted, undefined_metric
+from prereg_judge.study.counted import LEVEL, counted, undefined_metric
 from prereg_judge.study.metric import Catalogue, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import StudyInput, TableInput
 from prereg_judge.study.pools_view import SUBSETS, Subset, View, Views, keys_of, resampler_of
@@ -157,7 +158,7 @@ class _Computer:
             draws=draws,
             resampling=self.resampling,
             notes=[f"{n} pairs of votes on {len(rows)} of {len(pairs)} items"],
-            clusters=(len(rows) if k else 0, len(rows)),
+            least=sparse_limits(differing[rows] / pairs[rows], within=(0.0, 1.0), level=LEVEL),
         )
 
     def _correlation(

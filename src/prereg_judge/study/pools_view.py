@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from prereg_judge.stats.resample import Resampler
 from prereg_judge.study.outcomes import Resampling, TableInput
-from prereg_judge.votes import PAIR_KEYS, PairKey, SplitRule, VoteCounts
+from prereg_judge.votes import PAIR_KEYS, SIDE_VALUES, SIDES, PairKey, SplitRule, VoteCounts
 
 # All items that both pools rated, or those on which each pool is of one mind.
 Subset = Literal["both", "free"]
@@ -26,7 +26,7 @@ SUBSETS: tuple[Subset, ...] = get_args(Subset)
 NO_LABEL = -1
 
 # Side of each label in `votes.SIDES`: answer a, answer b, neither.
-_SIDE_OF = np.array([1, -1, 0], dtype=np.int64)
+_SIDE_OF = np.array([SIDE_VALUES[side] for side in SIDES], dtype=np.int64)
 
 
 def majorities(

@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 from prereg_judge.study.counted import counted
 from prereg_judge.study.metric import Metric, MetricRef, MetricSpec
 from prereg_judge.study.order_metrics import of_pass, refused
-from prereg_judge.study.outcomes import Resolve, StudyInput
-from prereg_judge.study.pairs import BOTH, Pairs
+from prereg_judge.study.outcomes import StudyInput
+from prereg_judge.study.pairs import Pairs
+from prereg_judge.study.resolving import orders_of, resolved
 from prereg_judge.study.row_questions import Refusal
 from prereg_judge.study.rows import GROUPING, Row
-from prereg_judge.votes import SIDES
-from prereg_judge.words import Order
-
-# The sides as numbers, in the order of `SIDES`.
-_SIDE = dict(zip(SIDES, (1, -1, 0), strict=True))
+from prereg_judge.votes import SIDE_VALUES, SIDES
 
 _RULE = "by the registered `resolve`"
 _SUMMARIES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -47,37 +44,6 @@ def _specs() -> Iterator[MetricSpec]:
 
 # With `{set}` still open.
 RESOLVED_SPECS: tuple[MetricSpec, ...] = tuple(_specs())
-
-
-def orders_of(rule: Resolve) -> tuple[Order, ...]:
-    """The orders that a rule looks at."""
-    return ("ab",) if rule == "first" else BOTH
-
-
-def resolved(pairs: Pairs, rule: Resolve) -> NDArray[np.int64]:
-    """One verdict an item, from the orders that the rule looks at.
-
-    Parameters
-    ----------
-    pairs
-        n items in the orders of `orders_of` and in one pass.
-    rule
-        `agree_or_tie`: what both orders prefer, else neither. `average`: the side on which the
-        mean of the two verdicts on the full scale lies; neither at 0. `first`: what order ab says.
-
-    Returns
-    -------
-    ndarray
-        1 = answer a, -1 = answer b, 0 = neither, shape (n,). It says nothing of items that lack a
-        verdict (`Pairs.complete`).
-    """
-    if rule == "average":
-        means: NDArray[np.int64] = np.sign(pairs.scale[:, :, 0].sum(axis=1))
-        return means
-    sides = pairs.sides[:, :, 0]
-    same = (sides == sides[:, :1]).all(axis=1)
-    agreed: NDArray[np.int64] = np.where(same, sides[:, 0], 0)
-    return agreed
 
 
 def resolved_metric(
@@ -107,7 +73,7 @@ def resolved_metric(
     if rule is None:
         nothing = Refusal("not_computed", "the registration names no `resolve`")
         return refused(ref, spec, nothing, rows)
-    if not wrong and params["verdict"] not in _SIDE:
+    if not wrong and params["verdict"] not in SIDES:
         words = f"{params['verdict']} is not one of {', '.join(SIDES)}"
         return refused(ref, spec, Refusal("not_computed", words), rows)
     kept, notes = list(rows), []
@@ -122,11 +88,11 @@ def resolved_metric(
     pairs = of_pass(data, kept, params["pass"], orders=orders_of(rule), reads_missing=reads)
     if isinstance(pairs, Refusal):
         return refused(ref, spec, pairs, rows)
-    found = resolved(pairs, rule)
+    found = resolved(pairs.scale[:, :, 0], rule)
     if wrong:
         hits = (found != _label_sides(data, pairs)) | ~pairs.complete
     else:
-        hits = (found == _SIDE[params["verdict"]]) & pairs.complete
+        hits = (found == SIDE_VALUES[params["verdict"]]) & pairs.complete
     said = "; ".join([f"resolved by {rule}", *notes, *pairs.notes])
     return counted(ref, spec, k=int(hits.sum()), n=len(pairs.items), note=said)
 

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prereg_judge.shaping import Decoding
-from prereg_judge.stats.proportions import wilson_interval
 from prereg_judge.stats.resample import MOST_UNDEFINED, percentile_interval
-from prereg_judge.study.counted import LEVEL, limit_of, not_computed
+from prereg_judge.study.counted import LEVEL, limit_of, not_computed, wrong_names
 from prereg_judge.study.expected import AgreementCurve
 from prereg_judge.study.metric import Catalogue, Interval, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import Resampling, StudyInput, TableInput
@@ -46,30 +45,17 @@ def table_catalogue(study: str, specs: Iterable[MetricSpec]) -> Catalogue:
     return Catalogue(study, {spec.name: spec for spec in specs})
 
 
-def wrong_parameters(
-    spec: MetricSpec, params: Mapping[str, str], *, values: Mapping[str, Sequence[str]]
-) -> str | None:
-    """What is wrong with the parameters of a reference, as words; None where nothing is.
+def wrong_values(params: Mapping[str, str], values: Mapping[str, Sequence[str]]) -> str | None:
+    """What is wrong with the values of parameters, as words; None where nothing is.
 
     Parameters
     ----------
-    spec
-        The metric's line in the catalogue.
     params
         The parameters that were given, by name.
     values
         The values that a parameter can have; one that is not named here can have any, except
         `models`, which is a whole number from 2 to `MOST_MODELS`.
-
-    Returns
-    -------
-    str or None
-        E.g. `tau takes no pool` or `credit.mean needs model`.
     """
-    words = [f"takes no {p}" for p in params if p not in (*spec.required, *spec.optional)]
-    words += [f"needs {p}" for p in spec.required if p not in params]
-    if words:
-        return f"{spec.name} {', '.join(words)}"
     for name, value in params.items():
         if name == "models" and not _is_board_size(value):
             return f"models={value} is not a whole number from 2 to {MOST_MODELS}"
@@ -102,7 +88,7 @@ def table_metric(
     if spec is None:
         return not_computed(ref, note="not in the catalogue")
     params = dict(ref.params)
-    wrong = wrong_parameters(spec, params, values=values)
+    wrong = wrong_names(ref, spec) or wrong_values(params, values)
     return make(ref, spec, params) if wrong is None else not_computed(ref, note=wrong)
 
 
@@ -122,7 +108,6 @@ def bootstrapped(
     k: int | None = None,
     notes: Sequence[str | None] = (),
     same: str | None = None,
-    clusters: tuple[int, int] | None = None,
     least: tuple[float, float] | None = None,
 ) -> Metric:
     """A metric that is no share of independent items, with its percentile interval.
@@ -144,9 +129,6 @@ def bootstrapped(
         What a reader should know beside the number; None entries are left out.
     same
         What it means that every resample gives the same value, as a clause.
-    clusters
-        For a share at 0 or 1: how many (k, n) independent items it comes from, for a Wilson
-        interval where the bootstrap collapses.
     least
         Limits that the interval is not inside of (`stats.sparse`), and its limits where the
         bootstrap collapses.
@@ -155,8 +137,8 @@ def bootstrapped(
     -------
     Metric
         Without an interval, and with a note saying why, where no bootstrap is registered, more
-        than 5% of the resamples are undefined, or all give the same value and neither `clusters`
-        nor `least` is given.
+        than 5% of the resamples are undefined, or all give the same value and `least` is not
+        given or does not hold it.
     """
     said = [note for note in notes if note]
     interval = None
@@ -169,16 +151,16 @@ def bootstrapped(
         if found is not None:
             interval = Interval(found.low, found.high, LEVEL, method_words(resampling))
             interval = widened(interval, least, value=value)
-        elif least is not None and undefined <= MOST_UNDEFINED * len(draws):
+        elif least is not None and least[0] <= value <= least[1]:
             interval = Interval(*least, LEVEL, ALIKE)
-        elif clusters is not None and clusters[1] and value in (0.0, 1.0):
-            low, high = wilson_interval(*clusters, level=LEVEL)
-            interval = Interval(low, high, LEVEL, f"wilson on {clusters[1]} items")
         elif undefined <= MOST_UNDEFINED * len(draws):
-            said.append(f"{same or 'the value was the same'} in all {of}, so there is no interval")
+            all_of = f"{len(draws) - undefined} defined resamples" if undefined else of
+            said.append(
+                f"{same or 'the value was the same'} in all {all_of}, so there is no interval"
+            )
         if undefined:
-            tail = "" if interval else ", so there is no interval"
-            said.append(f"undefined in {undefined} of {of}{tail}")
+            tail = ", so there is no interval" if undefined > MOST_UNDEFINED * len(draws) else ""
+            said.append(f"undefined in {undefined} of {of}{'' if interval else tail}")
         if interval is not None and not interval.low <= value <= interval.high:
             said.append("resampling shifts this statistic: the value lies outside its interval")
     note = "; ".join(said) or None
