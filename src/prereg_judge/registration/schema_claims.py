@@ -135,6 +135,34 @@ class MetricParams(Strict):
     tertile: Annotated[
         int | None, Field(ge=1, le=3, description="Third of the quality gap, 1 = the smallest.")
     ] = None
+    output: Annotated[Name | None, Field(description="The labelling that is scored.")] = None
+    other: Annotated[
+        Name | None, Field(description="What it is compared with: an output, annotator or pool.")
+    ] = None
+    reference: Annotated[Name | None, Field(description="The labelling that is scored against.")] = (
+        None
+    )
+    match: Annotated[
+        Name | None, Field(description="How marks match: strict, relaxed or coarse.")
+    ] = None
+    duplicates: Annotated[
+        Name | None, Field(description="Rows of one item: keep_all, first, drop or merge_equal.")
+    ] = None
+    annotator: Annotated[Name | None, Field(description="The annotator it is about.")] = None
+    label: Annotated[Name | None, Field(description="The label it is about.")] = None
+    labels: Annotated[
+        Name | None, Field(description="`fine` = labels as given; `coarse` = as the map merges.")
+    ] = None
+    level: Annotated[
+        Name | None, Field(description="What differences mean: nominal, ordinal or interval.")
+    ] = None
+    weights: Annotated[
+        Name | None, Field(description="Weights of disagreements: linear or quadratic.")
+    ] = None
+    policy: Annotated[
+        Name | None,
+        Field(description="How labels are resolved: majority, adjudicated or unanimous."),
+    ] = None
 
     def params(self) -> dict[str, str | int | float]:
         """The parameters that are given, by the name they have in the file; 1.0 reads as 1."""

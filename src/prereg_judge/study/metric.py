@@ -25,6 +25,11 @@ Unit = Literal[
     "models",
     "pairs",
     "correlation",
+    "F1",
+    "coefficient",
+    "bits",
+    "distance",
+    "margins",
 ]
 
 # Why a metric has no value. Shown to the reader together with `Metric.note`.
@@ -42,6 +47,12 @@ Undefined = Literal[
     "too_few_items",  # fewer items than the statistic needs
     "too_few_models",  # a ranking needs two models
     "all_tied",  # every model has the same score, so there is no order
+    "no_types",  # marks without types cannot be told apart by type
+    "no_order",  # no order of the labels, or no numbers for them, is registered
+    "no_adjudication",  # no file of an adjudicator's labels is registered
+    "one_label",  # every rating is the same label, so chance alone would agree as well
+    "single_annotator",  # no item has ratings of two annotators
+    "not_in_family",  # the test is not in the registered family
     "not_connected",  # some models never lose to, or never meet, the others
     "too_few_resamples",  # the statistic is undefined in most resamples
     "not_computed",  # the study does not give this metric for these records

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from prereg_judge.choices import Node
+from prereg_judge.labelled import Duplicates, Labelled, Match
+from prereg_judge.ratings import Ratings
 from prereg_judge.shape import Shape
 from prereg_judge.shaping import Decoding
+from prereg_judge.study.metric import MetricRef
 from prereg_judge.votes import PairKey, SlotVerdicts, SplitRule, VoteCounts
 from prereg_judge.words import DecodingMode, Missing, Order, SetRole, Unscored
 
@@ -184,6 +187,59 @@ class TableInput:
 
 
 @dataclass(frozen=True)
+class SwapInput:
+    """Outputs that are scored against references.
+
+    Attributes
+    ----------
+    labelled
+        The rows, with every labelling.
+    outputs
+        Names of the labellings that are scored, two or more; the first two are the pair that is
+        meant where no other is named.
+    references
+        Names of the labellings that they are scored against, two or more: the delivered reference
+        first, the alternatives after it.
+    match, duplicates
+        The registered choices, which a metric's own parameter may replace.
+    family
+        The registered family of tests, among which p-values are adjusted.
+    """
+
+    labelled: Labelled
+    outputs: tuple[str, ...]
+    references: tuple[str, ...]
+    match: Match
+    duplicates: Duplicates
+    family: tuple[MetricRef, ...] = ()
+
+
+@dataclass(frozen=True)
+class AnnotatorsInput:
+    """What annotators said, as ratings or as spans; exactly one of the two is there.
+
+    Attributes
+    ----------
+    ratings
+        One label an item and annotator.
+    split
+        What becomes of an item whose most frequent labels have equally many ratings.
+    labelled
+        Spans, where each labelling is an annotator's.
+    pools
+        For spans: the labellings of each pool, in the registered order.
+    duplicates
+        For spans: what becomes of rows of the same item.
+    """
+
+    ratings: Ratings | None = None
+    split: SplitRule = "exclude"
+    labelled: Labelled | None = None
+    pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    duplicates: Duplicates = "keep_all"
+
+
+@dataclass(frozen=True)
 class StudyInput:
     """Everything that a study may look at.
 
@@ -208,6 +264,10 @@ class StudyInput:
         The registered bootstrap, where the study has one.
     table
         The votes of annotators, where the registration names them.
+    swap
+        Outputs and references, for the study that exchanges references.
+    annotators
+        Ratings or spans of annotators, for the study of their agreement.
     """
 
     items: tuple[ItemView, ...]
@@ -229,6 +289,8 @@ class StudyInput:
     resolve: Resolve | None = None
     resampling: Resampling | None = None
     table: TableInput | None = None
+    swap: SwapInput | None = None
+    annotators: AnnotatorsInput | None = None
 
     @property
     def drawing(self) -> Decoding:

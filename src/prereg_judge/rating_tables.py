@@ -1,0 +1,1 @@
+"""Ratings made of annotators' tables and of labellings with one label an item."""
