@@ -98,12 +98,17 @@ class TableForm:
         return {side: side for side in SIDES} if self.paired else None
 
 
-def form_problems(form: TableForm) -> list[Problem]:
-    """What is wrong with a form, whatever the file holds; each problem names the form's field."""
+def form_problems(form: TableForm, *, compared: bool = True) -> list[Problem]:
+    """What is wrong with a form, whatever the file holds; each problem names the form's field.
+
+    `compared`: whether pools are compared with each other, which takes two.
+    """
     problems = _long_problems(form) if form.layout == "long" else _public_problems(form)
-    if len(form.pools) < 2:
-        remedy = "name at least two pools and what their annotators are called"
-        problems.append(Problem("needs two pools", where="pools", remedy=remedy))
+    least = 2 if compared else 1
+    if len(form.pools) < least:
+        count = ("one pool", "two pools")[least - 1]
+        remedy = f"name at least {count} and what their annotators are called"
+        problems.append(Problem(f"needs {count}", where="pools", remedy=remedy))
     for pool, patterns in form.pools.items():
         if not patterns or not all(patterns):
             remedy = "give a pattern, such as `expert_*`"

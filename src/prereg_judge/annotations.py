@@ -87,7 +87,9 @@ class KeyedItem:
     exchanged: bool
 
 
-def load_annotations(path: Path, *, form: TableForm, shown: str) -> AnnotationTable:
+def load_annotations(
+    path: Path, *, form: TableForm, shown: str, compared: bool = True
+) -> AnnotationTable:
     """Read a table of votes from JSONL, CSV or Parquet, by the file's ending.
 
     Parameters
@@ -98,14 +100,18 @@ def load_annotations(path: Path, *, form: TableForm, shown: str) -> AnnotationTa
         How it is laid out and who belongs to which pool.
     shown
         The file's name as messages should give it.
+    compared
+        Whether pools are compared with each other, so that there are two or more, and some have
+        an item in common.
 
     Raises
     ------
     InputError
         For a form, rows or pools with problems (see `form_problems`, `read_votes`, `pooled`), a
-        file without votes, and pools that have no item in common.
+        file without votes, and compared pools that have no item in common.
     """
-    raise_all([replace(problem, file=shown) for problem in form_problems(form)])
+    found = form_problems(form, compared=compared)
+    raise_all([replace(problem, file=shown) for problem in found])
     raw = read_file(path, kind=_KIND, shown=shown)
     rows = read_rows(raw, suffix=path.suffix, kind=_KIND, shown=shown)
     reading = read_votes(rows, form=form, shown=shown)
@@ -121,7 +127,8 @@ def load_annotations(path: Path, *, form: TableForm, shown: str) -> AnnotationTa
     table = AnnotationTable(
         shown, sha256_bytes(raw), len(raw), form.layout, tuple(form.pools), labels, votes, left_out
     )
-    _refuse_disjoint(table)
+    if compared:
+        _refuse_disjoint(table)
     return table
 
 

@@ -1,4 +1,4 @@
-"""What a new registration needs: its flags, what they are called in the file, how they are asked.
+"""What a new registration needs: what is missing is asked for, what does not fit is named by flag.
 
 Knows neither how a registration is written nor what is valid; both are `registration`.
 """
@@ -7,152 +7,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import typer
 
 from prereg_judge.cli.common import say
+from prereg_judge.cli.new_values import CALLING, VALUES
 from prereg_judge.errors import Problem, UsageError
-from prereg_judge.registration import expressions
-from prereg_judge.registration import settings_text as short
 from prereg_judge.registration.draft import DraftValues, refusals
 from prereg_judge.registration.draft_claims import as_expression
 from prereg_judge.registration.draft_tables import needed
-from prereg_judge.registration.schema import STUDIES_OF_PAIRS
 from prereg_judge.study.kinds import STUDIES
 
-SAMPLED = "sampled,temperature=0.8,top_k=40,top_p=0.95,min_p=0.05"
-
-
-@dataclass(frozen=True)
-class Value:
-    """One value of `DraftValues`.
-
-    Attributes
-    ----------
-    flag
-        The option that gives it.
-    places
-        Where it stands in the file, by which the loader names it; `#` = the judge whose verdicts
-        are a file.
-    question
-        How a person is asked for it; None = it is never asked for.
-    example
-        What may be written after the flag, as a shell takes it.
-    parse
-        How an answer is read, where it is no plain text.
-    studies
-        The studies that take it, where not all do.
-    """
-
-    flag: str
-    places: tuple[str, ...]
-    question: str | None = None
-    example: str = ""
-    parse: Callable[[str], Any] = str
-    studies: Collection[str] | None = None
-
-
-_CALLING = ("self-agreement", "path-fidelity", "pairwise")
-_ENGINE: dict[str, Any] = {"studies": _CALLING}
-_OF_VOTES: dict[str, Any] = {"studies": STUDIES_OF_PAIRS}
-_VERDICT_PLACES = tuple(f"judges[#].{key}" for key in ("item", "models", "ab", "ba", "stratum"))
-# In the order of asking.
-VALUES: dict[str, Value] = {
-    "sentinel": Value("--sentinel", ("items.sentinel",), "Sentinel item file (empty for none)",
-                      **_ENGINE),
-    "real": Value("--real", ("items.real",), "Real item file", **_ENGINE),
-    "title": Value("--title", ("title",), "The question, in a sentence",
-                   '"Does the judge answer twice alike?"'),
-    "judge": Value("--judge", ("judge",), "Judge file", "judge/keep-drop.yaml", **_ENGINE),
-    "gguf": Value("--gguf", ("model.gguf",), "GGUF model file", "models/judge.gguf", **_ENGINE),
-    "n_ctx": Value("--n-ctx", ("model.n_ctx",), "Context length in tokens (prompt and reply)",
-                   "4096", int, **_ENGINE),
-    "n_gpu_layers": Value("--gpu-layers", ("model.n_gpu_layers",),
-                          "Layers on the GPU (-1 all, 0 none)", "-1", int, **_ENGINE),
-    "served_model": Value("--served-model", ("model.model",), "The model's name at the servers",
-                          "qwen3-8b", **_ENGINE),
-    "base_urls": Value("--base-url", ("model.base_urls",), **_ENGINE),
-    "api_key_env": Value("--api-key-env", ("model.api_key_env",), **_ENGINE),
-    "passes": Value("--passes", ("protocol.passes",), "Passes", "2", int, **_ENGINE),
-    "orders": Value("--orders", ("protocol.orders",), **_ENGINE),
-    "path": Value("--path", ("protocol.path",), **_ENGINE),
-    "prefix": Value("--prefix", ("protocol.prefix",), "Prefix: shared (read once) or whole",
-                    "shared", **_ENGINE),
-    "decoding": Value("--decoding", ("protocol.decoding",),
-                      f"Decoding (e.g. {SAMPLED}; off: top_k=0, top_p=1, min_p=0)", SAMPLED,
-                      short.parse_decoding, **_ENGINE),
-    "max_tokens": Value("--max-tokens", ("protocol.max_tokens",), "Longest reply in tokens", "64",
-                        int, **_ENGINE),
-    "parallel": Value("--parallel", ("protocol.parallel",), **_ENGINE),
-    "hang": Value("--hang", ("protocol.hang",),
-                  "Time-out of a call and retries (e.g. 120s,retries=1)", "120s,retries=1",
-                  short.parse_hang, **_ENGINE),
-    "arms": Value("--arm", ("protocol.arms",), **_ENGINE),
-    "missing": Value("--missing", ("missing",),
-                     "How a trial without a verdict counts (disagree, exclude, undefined)",
-                     "disagree", **_ENGINE),
-    "votes": Value("--votes", ("annotations.file", "annotations"), "File of annotators' votes",
-                   "data/votes.csv", **_OF_VOTES),
-    "layout": Value("--layout", ("annotations.layout",),
-                    "Layout of the votes (long, mt-bench, multipref)", "mt-bench", **_OF_VOTES),
-    "columns": Value("--column", ("annotations.columns",),
-                     "Their columns (e.g. item=item,annotator=who,pool=pool,label=vote)",
-                     "item=item,annotator=who,pool=pool,label=vote",
-                     lambda text: short.parse_columns([text]), **_OF_VOTES),
-    "labels": Value("--label", ("annotations.labels",), **_OF_VOTES),
-    "preference": Value("--preference", ("annotations.preference",),
-                        "Which preference is read (overall_pref, helpful_pref, ...)",
-                        "overall_pref", **_OF_VOTES),
-    "pools": Value("--pool", ("annotations.pools",),
-                   "The two pools, pool 1 first (e.g. expert=expert_*,crowd=author_*)",
-                   '"expert=expert_*" --pool "crowd=author_*"',
-                   lambda text: short.parse_pools([text]), **_OF_VOTES),
-    "key": Value("--key", ("annotations.key",), "Which votes are on one pair (stored, unordered)",
-                 "unordered", **_OF_VOTES),
-    "split": Value("--split", ("annotations.split",), "A pool that is split evenly (tie, exclude)",
-                   "tie", **_OF_VOTES),
-    "gap": Value("--gap", ("annotations.gap",), **_OF_VOTES),
-    "sample": Value("--sample", ("annotations.sample",), **_OF_VOTES),
-    "judge_runs": Value("--judge-run", ("judges",),
-                        "A run of the judge (e.g. qwen=my-pairs/1:1; empty for a file of verdicts)",
-                        "qwen=my-pairs/1:1", lambda text: (short.parse_judge_run(text),),
-                        studies=("judge-pools",)),
-    "verdicts": Value("--verdicts", ("judges[#].file", "judges[#].name"),
-                      "The judge's name and file of verdicts (e.g. qwen=data/verdicts.jsonl)", "",
-                      short.parse_verdicts, studies=("pairwise", "judge-pools")),
-    "verdict_columns": Value("--verdict-columns", _VERDICT_PLACES,
-                             "Columns of the verdicts (e.g. item=id,ab=slot_ab,ba=slot_ba)",
-                             "item=id,ab=slot_ab,ba=slot_ba", short.parse_verdict_columns),
-    "says": Value("--says", ("judges[#].says",),
-                  "What a verdict is said of (slots = the answers as shown, answers = a and b)",
-                  "slots"),
-    "words": Value("--word", ("judges[#].words",), "What its words mean (e.g. A=a,B=b,tie=tie)",
-                   "A=a,B=b,tie=tie", lambda text: short.parse_words([text], option="--word")),
-    "resolve": Value("--resolve", ("resolve",),
-                     "How two orders become one verdict (agree_or_tie, average, first)",
-                     "agree_or_tie", studies=("pairwise", "judge-pools")),
-    "resampling": Value("--resampling", ("resampling",),
-                        "Resampling behind the intervals (e.g. 2000,seed=20261130[,by_stratum])",
-                        "2000,seed=20261130", short.parse_resampling, studies=STUDIES_OF_PAIRS),
-    "assumed": Value("--assume", ("assumed",), studies=("leaderboard",)),
-    "seen": Value("--seen", ("exposure.seen",),
-                  "What had already been run or seen of these inputs",
-                  '"one run of the same rows, last week"'),
-    "primary": Value("--primary", ("primary",),
-                     "Id of the band or prediction that the question is about"),
-    "study": Value("--study", ("study",)),
-    "due": Value("--due", ("due",)),
-    "notes": Value("--notes", ("notes",)),
-    "bands": Value("--band", ("bands",), "A band (e.g. {})", "",
-                   lambda text: (expressions.parse_band(text),)),
-    "predictions": Value("--predict", ("predictions",)),
-    "refuters": Value("--refute", ("refuters",)),
-    "stop": Value("--stop", ("stop",)),
-    "decisions": Value("--decide", ("decisions",)),
-}  # fmt: skip
 # Not needed: of a file where a model is served, and the other way round.
 _OF_A_FILE: tuple[str, ...] = ("gguf", "n_ctx", "n_gpu_layers")
 _OF_SERVERS: tuple[str, ...] = ("served_model", "api_key_env")
@@ -189,16 +57,19 @@ def _unfit(values: DraftValues, given: Collection[str]) -> Iterator[Problem]:
     for name in stated if values.study in STUDIES else ():
         flag, studies = VALUES[name].flag, VALUES[name].studies
         if studies is not None and values.study not in studies:
-            others = "a study that calls a judge" if studies is _CALLING else ", ".join(studies)
+            others = "a study that calls a judge" if studies is CALLING else ", ".join(studies)
             remedy = f"leave it out, or give another --study than {values.study}"
             yield Problem(f"is for {others}", where=flag, remedy=remedy)
-        elif studies is _CALLING and not values.calls:
+        elif studies is CALLING and not values.calls:
             remedy = "leave one of the two out"
             yield Problem("is for calls, and --verdicts is given", where=flag, remedy=remedy)
     if values.study == "pairwise" and values.verdicts and values.voted:
         remedy = "give --study judge-pools"
         what = "votes and a file of verdicts are another study"
         yield Problem(what, where="--verdicts", remedy=remedy)
+    if values.study == "annotators" and values.labelled and values.voted:
+        remedy = "give one of the two: a table of votes, or files of labellings"
+        yield Problem("labellings are given, and votes too", where="--labellings", remedy=remedy)
     if values.verdicts is None:
         what, remedy = "is about a file of verdicts", "give --verdicts NAME=FILE with it"
         for name in stated:
@@ -281,10 +152,17 @@ def _flag(name: str, values: DraftValues) -> str:
         return f"--primary (one of {_ids(values)})"
     if name == "judge_runs":
         return "--judge-run qwen=my-pairs/1:1  # NAME=ID/N:PASS; or --verdicts NAME=FILE"
+    if name == "votes" and _undecided(values):
+        return "--votes data/votes.csv  # File of votes; or --labellings, --form and --pool"
     value = VALUES[name]
     assert value.question is not None  # what can lack can be asked for
     meaning = re.sub(r" \(e\.g\..*", "", value.question)
     return f"{value.flag} {value.example}  # {meaning}"
+
+
+def _undecided(values: DraftValues) -> bool:
+    """Whether annotators may have voted, or may have labelled: neither is known."""
+    return values.study == "annotators" and not (values.votes or values.labelled)
 
 
 def _ids(values: DraftValues) -> str:
@@ -299,7 +177,8 @@ def _example_band(values: DraftValues) -> str:
 # Flags that give a part of what stands in one place: that is named too.
 _OF_PARTS = (
     "--base-url", "--api-key-env", "--arm", "--band", "--predict", "--refute", "--stop", "--decide",
-    "--column", "--label", "--pool", "--judge-run",
+    "--column", "--label", "--pool", "--judge-run", "--labellings", "--merge", "--family",
+    "--value",
 )  # fmt: skip
 _OF_A_JUDGE = re.compile(r"judges\[\d+\](?:\.(\w+))?")
 
@@ -330,6 +209,10 @@ def _ask(values: DraftValues) -> DraftValues:
             values = _ask_one(values, name, default="")
             if not values.sentinel:
                 values = _ask_one(values, "real")
+        elif name == "votes" and _undecided(values):
+            values = _ask_one(values, name, default="")
+            if values.votes is None:
+                values = _ask_one(values, "labellings")
         elif name == "judge_runs":
             values = _ask_one(values, name, default="")
             if not values.judge_runs:
@@ -343,6 +226,8 @@ def _question(name: str, values: DraftValues) -> str:
     question = VALUES[name].question or name
     if name == "primary":
         return f"{question} ({_ids(values)})"
+    if name == "votes" and _undecided(values):
+        return f"{question} (empty for files of labellings)"
     return question.format(_example_band(values)) if name == "bands" else question
 
 
@@ -370,9 +255,13 @@ def _ask_one(values: DraftValues, name: str, *, default: str | None = None) -> D
             say(f"  {_by_flag(problem)}")
 
 
+# What several values give a part of.
+_WHOLE = ("annotations", "labellings", "scale")
+
+
 def _places(name: str, values: DraftValues) -> tuple[str, ...]:
     """Where a value stands in the file, and nothing that other values give."""
-    places = tuple(place for place in VALUES[name].places if place != "annotations")
+    places = tuple(place for place in VALUES[name].places if place not in _WHOLE)
     return tuple(place.replace("#", str(len(values.judge_runs))) for place in places)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prereg_judge import clock
 from prereg_judge.cli.common import Id, Json, print_json, say, workspace
 from prereg_judge.cli.lock import prompts_in_words, warn, warn_if_late
+from prereg_judge.flow.labelling_words import labelling_words
 from prereg_judge.flow.locked import newest_version
 from prereg_judge.flow.locking import refuse_without_primary
 from prereg_judge.flow.outlook import outlook
@@ -22,7 +23,8 @@ def check(ident: Id, json_out: Json = False) -> None:
 
     In stages: the YAML; the judge, the items and the claims; the model and the prompts. The first
     stage that finds problems names all of them.
-    Reads the model's vocabulary (not its weights) to count the tokens of every prompt.
+    Reads the model's vocabulary (not its weights) to count the tokens of every prompt; of files of
+    labellings it says how many rows they hold and how many can be used.
     """
     ws = workspace()
     version = newest_version(ws, ident, drafts=True)
@@ -39,7 +41,7 @@ def check(ident: Id, json_out: Json = False) -> None:
     warn(inputs)
     if unlocked:
         warn_if_late(inputs, at=clock.now())
-    trials = len(inputs.plan)
+    trials, read = len(inputs.plan), labelling_words(inputs.model, inputs.tables)
     if json_out:
         print_json(
             {
@@ -48,11 +50,14 @@ def check(ident: Id, json_out: Json = False) -> None:
                 "trials": trials,
                 "longest_prompt": model.longest or None,
                 "distinct_tokens": model.distinct or None,
+                "read": read,
                 "outlook": outlook(inputs),
             }
         )
         return
     say(f"{inputs.loaded.shown} is in order: {trials} trials, {prompts_in_words(model)}")
+    for name, words in read.items():
+        say(f"  {name}: {words}")
     console().print(expectation_table(outlook(inputs)))
     if found.withdrawn is not None:
         say(f"Note: {ident} was withdrawn and can be neither locked nor run: {found.withdrawn}")

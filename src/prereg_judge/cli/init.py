@@ -20,6 +20,7 @@ SHIPPED = (
     "judge/pairwise-five-point.yaml",
     "sentinels/requests-pairs-64.jsonl",
     "sentinels/requests-votes.csv",
+    "sentinels/requests-spans.jsonl",
 )
 IGNORED = ".lock\n.ledger.lock\nworker.log\n"
 FOLDERS = ("registrations", "runs", "judge", "sentinels")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -17,10 +17,15 @@ from prereg_judge.study.kinds import STUDIES
 from prereg_judge.study.metric import MetricSpec
 from prereg_judge.words import SET_ROLES
 
+Specs = Mapping[str, MetricSpec]
+
 
 def metrics(
     study: Annotated[
         str | None, typer.Argument(metavar="[STUDY]", help="A study. Default: list all of them.")
+    ] = None,
+    grep: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only those whose name or meaning has TEXT.")
     ] = None,
     json_out: Json = False,
 ) -> None:
@@ -34,6 +39,8 @@ def metrics(
         raise UsageError(Problem("no such study", found=repr(study), remedy=remedy))
     chosen = [study] if study else list(STUDIES)
     found = {name: STUDIES[name].metrics(SET_ROLES, votes=True).specs for name in chosen}
+    if grep is not None:
+        found = _having(found, grep)
     of_votes = {name: {s.name for s in STUDIES[name].vote_specs} for name in chosen}
     if json_out:
         print_json(
@@ -56,7 +63,7 @@ def metrics(
         return
     for name, specs in found.items():
         console().print(_table(name, list(specs.values()), of_votes[name]))
-        if of_votes[name]:
+        if of_votes[name] & specs.keys():
             console().print(
                 f"{_VOTES}: needs a table of votes, `annotations` in the registration.",
                 markup=False,
@@ -68,6 +75,19 @@ def metrics(
 
 
 _VOTES = "(votes)"
+
+
+def _having(found: Mapping[str, Specs], text: str) -> dict[str, Specs]:
+    """The metrics that have a text in their name or meaning, whatever the case."""
+    wanted = text.casefold()
+    kept = {
+        study: {n: s for n, s in specs.items() if wanted in f"{n} {s.summary}".casefold()}
+        for study, specs in found.items()
+    }
+    if not any(kept.values()):
+        what, remedy = "no metric has this text", "leave it out, to see them all"
+        raise UsageError(Problem(what, where="--grep", found=repr(text), remedy=remedy))
+    return {study: specs for study, specs in kept.items() if specs}
 
 
 def _parameters_of(spec: MetricSpec) -> tuple[str, ...]:

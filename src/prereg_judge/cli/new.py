@@ -9,18 +9,21 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from prereg_judge.chain import write_synced
-from prereg_judge.cli.asking import SAMPLED, completed, refuse, refuse_unfit
+from prereg_judge.cli.asking import completed, refuse, refuse_unfit
 from prereg_judge.cli.common import Json, print_json, say, workspace
 from prereg_judge.cli.lock import lock_and_tell
+from prereg_judge.cli.new_values import SAMPLED
 from prereg_judge.errors import PreregError, Problem, UsageError
 from prereg_judge.flow.locked import refuse_lost
 from prereg_judge.registration import expressions
+from prereg_judge.registration import settings_labellings as of_labellings
 from prereg_judge.registration import settings_text as short
 from prereg_judge.registration.draft import DraftValues, refusals, render
 from prereg_judge.study.kinds import STUDIES
 
 Text = str | None
 Many = list[str] | None
+LABELLINGS = "data/spans.jsonl,item=id,stratum=part,A=by.A,gold=gold"
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -65,7 +68,7 @@ def new(
     max_tokens: Annotated[int | None, typer.Option(help="Longest reply in tokens.")] = None,
     hang: Annotated[Text, typer.Option(help="120s,retries=1[,heartbeat=30s]")] = None,
     missing: Annotated[Text, typer.Option(help="disagree, exclude or undefined.")] = None,
-    votes: Annotated[Text, typer.Option(help="File of annotators' votes, for pools.")] = None,
+    votes: Annotated[Text, typer.Option(help="File of annotators' votes.")] = None,
     layout: Annotated[Text, typer.Option(help="Of the votes: long, mt-bench or multipref.")] = None,
     column: Annotated[
         Many, typer.Option(help="For long: item=comparison; repeatable, or with commas.")
@@ -75,7 +78,7 @@ def new(
     ] = None,
     preference: Annotated[Text, typer.Option(help="For multipref: overall_pref, ...")] = None,
     pool: Annotated[
-        Many, typer.Option(help='Twice, pool 1 first: "expert=expert_*"; patterns with |.')
+        Many, typer.Option(help='Repeatable, pool 1 first: "expert=expert_*"; patterns with |.')
     ] = None,
     key: Annotated[Text, typer.Option(help="Votes on one pair: stored or unordered.")] = None,
     split: Annotated[Text, typer.Option(help="A pool split evenly: tie or exclude.")] = None,
@@ -103,6 +106,29 @@ def new(
     ] = None,
     assume: Annotated[
         Text, typer.Option(help="For leaderboard: span=0.201,shift_sd=0.0187.")
+    ] = None,
+    labellings: Annotated[
+        Many, typer.Option(help=f'"{LABELLINGS}"; repeatable. Also same=, format=, tags=.')
+    ] = None,
+    form: Annotated[Text, typer.Option(help="Of the labellings: spans or labels.")] = None,
+    outputs: Annotated[Text, typer.Option(help="Labellings that are scored: A,B.")] = None,
+    references: Annotated[
+        Text, typer.Option(help="What they are scored against, the delivered one first: gold,C.")
+    ] = None,
+    match: Annotated[Text, typer.Option(help="strict, relaxed or coarse.")] = None,
+    duplicates: Annotated[
+        Text, typer.Option(help="Rows of one item: keep_all, first, drop or merge_equal.")
+    ] = None,
+    merge: Annotated[
+        Many, typer.Option(help="Insult=abuse, fine label to coarse one; repeatable.")
+    ] = None,
+    family: Annotated[
+        Many, typer.Option(help='A test to adjust p among: "delta[output=A]"; repeatable.')
+    ] = None,
+    order: Annotated[Text, typer.Option(help="Of labels, from the lowest: low,mid,high.")] = None,
+    value: Annotated[Many, typer.Option(help="low=1, a label's number; repeatable.")] = None,
+    adjudication: Annotated[
+        Text, typer.Option(help="An adjudicator's labels: data/settled.csv,item=id,label=label.")
     ] = None,
     band: Annotated[
         Many, typer.Option(help='"sentinel.agreement.count=58..68"; repeatable.')
@@ -135,7 +161,8 @@ def new(
     """Write registrations/ID.yaml, commented, from flags.
 
     What is missing is asked for at a terminal, and listed otherwise; the study says what is needed:
-    pools, judge-pools and leaderboard, and pairwise with --verdicts, read tables and call no judge.
+    pools, judge-pools, leaderboard, reference-swap and annotators, and pairwise with --verdicts,
+    read tables and call no judge.
     An explicit claim id goes before the expression: "agree:: sentinel.agreement.count=58..68".
     Claims can also be written into the file by hand, before it is locked. What the file's form
     forbids is not written, unless as a --draft.
@@ -187,6 +214,17 @@ def new(
         resolve=resolve,
         resampling=_read(resampling, short.parse_resampling),
         assumed=_read(assume, short.parse_assumed),
+        labellings=tuple(map(of_labellings.parse_labelling_file, labellings or ())),
+        form=form,
+        outputs=_read(outputs, partial(of_labellings.parse_names, option="--outputs")),
+        references=_read(references, partial(of_labellings.parse_names, option="--references")),
+        match=match,
+        duplicates=duplicates,
+        merge=_read(merge, of_labellings.parse_merge),
+        family=tuple(map(expressions.parse_member, family or ())),
+        scale_order=_read(order, partial(of_labellings.parse_names, option="--order")),
+        scale_values=_read(value, of_labellings.parse_scale_values),
+        adjudication=_read(adjudication, of_labellings.parse_adjudication),
         seen=seen,
         primary=primary,
         due=due,

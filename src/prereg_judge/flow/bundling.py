@@ -30,7 +30,7 @@ from prereg_judge.items import ItemSet
 from prereg_judge.judge import Judge
 from prereg_judge.ledger.events import run_entries, versions
 from prereg_judge.record.run import HASHED
-from prereg_judge.registration.lock import parse_lock, tool_source_sha256
+from prereg_judge.registration.lock import TABLE_ROLES, parse_lock, tool_source_sha256
 from prereg_judge.withheld import FILE as WITHHELD
 from prereg_judge.withheld import withheld_bytes
 from prereg_judge.workspace import Workspace
@@ -141,7 +141,7 @@ def _add_registration(
         locked = open_locked(workspace, ident, with_model=False, version=number)
         number = locked.lock.version
         paths = [workspace.registration(ident, number), workspace.lock(ident, number)]
-        others = [e for e in locked.lock.inputs if e.role in ("judge", "annotations", "verdicts")]
+        others = [e for e in locked.lock.inputs if e.role in ("judge", *TABLE_ROLES)]
         paths += [workspace.input(entry.name) for entry in others]
         for item_set in locked.inputs.called_sets:
             if withheld is None:

@@ -17,12 +17,19 @@ from typing import Any
 from prereg_judge.canon import canonical_json, sha256_file, sha256_value
 from prereg_judge.errors import IntegrityError
 from prereg_judge.flow.prepare import Inputs
-from prereg_judge.flow.table_hashes import ROW_DIGITS, verdict_hashes, vote_hashes
+from prereg_judge.flow.table_hashes import (
+    ROW_DIGITS,
+    label_hashes,
+    labelling_hashes,
+    verdict_hashes,
+    vote_hashes,
+)
 from prereg_judge.items import Item
 from prereg_judge.judge import Judge
 from prereg_judge.ledger.book import Ledger
 from prereg_judge.ledger.events import Event
 from prereg_judge.registration.lock import Lock, LockedExposure, Seen, is_rows, parse_lock
+from prereg_judge.registration.schema import STUDIES_OF_LABELLINGS
 from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.wording import without_hidden
 from prereg_judge.words import EXPOSURE_LEVELS, ExposureLevel
@@ -68,6 +75,10 @@ def row_hashes(inputs: Inputs) -> dict[str, tuple[str, ...]]:
         hashes["annotations"] = vote_hashes(inputs.tables.votes)
     if inputs.tables.verdicts:
         hashes["verdicts"] = verdict_hashes(inputs.tables.verdicts)
+    if inputs.tables.labellings is not None:
+        hashes["labellings"] = labelling_hashes(inputs.tables.labellings)
+    if inputs.tables.adjudicated is not None:
+        hashes["adjudication"] = label_hashes(inputs.tables.adjudicated.labels)
     return hashes
 
 
@@ -98,6 +109,10 @@ def identity_of(
         files["annotations"] = inputs.tables.votes.sha256
     if inputs.tables.verdicts:
         files["verdicts"] = inputs.tables.verdicts[0].sha256  # of several the lock names each
+    if inputs.tables.labellings is not None:
+        files["labellings"] = inputs.tables.labellings.files[0].sha256  # as of verdicts
+    if inputs.tables.adjudicated is not None:
+        files["adjudication"] = inputs.tables.adjudicated.file.sha256
     return Identity(
         inputs.judge.sha256, inputs.judge.prompt_sha256, (*model, *served), items, files
     )
@@ -238,7 +253,8 @@ def level_words(inputs: Inputs, level: ExposureLevel) -> str:
         return LEVEL_WORDS[level]
     if level == "none":
         return "nothing of these tables had been read"
-    return "some of these votes or verdicts had been read, or nobody can tell"
+    what = "labels or spans" if inputs.model.study in STUDIES_OF_LABELLINGS else "votes or verdicts"
+    return f"some of these {what} had been read, or nobody can tell"
 
 
 def _sentence(seen: Seen) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prereg_judge.flow.earlier import metric_refs
+from prereg_judge.flow.labelling_tables import complete_rows
 from prereg_judge.flow.prepare import Inputs
 from prereg_judge.flow.views import call_view, study_input
+from prereg_judge.labelled import Duplicates, Labelled
+from prereg_judge.ratings import Ratings
 from prereg_judge.record.run import Record
 from prereg_judge.study.metric import Metric, MetricRef
 from prereg_judge.study.outcomes import StudyInput
@@ -40,7 +44,7 @@ def judged(
         claimed,
         stops_tripped={rule.id: stop_state(rule, calls) for rule in claims.stops},
         scored=(scored := _scored(data)),
-        nothing=_NOTHING_DECIDED if not scored and _anything(data) else NOTHING_SCORED,
+        nothing=_nothing(data) if not scored else NOTHING_SCORED,
     )
     return verdict, claimed
 
@@ -48,16 +52,45 @@ def judged(
 _NOTHING_DECIDED = "every verdict or vote is a tie, which decides nothing"
 
 
-def _anything(data: StudyInput) -> bool:
-    """Whether there is any verdict or vote at all."""
-    return any(o.verdict is not None for o in data.outcomes.values()) or data.table is not None
+def _nothing(data: StudyInput) -> str:
+    """Why nothing counts, in words."""
+    if data.swap is not None:
+        return "no row that carries every output and reference has a mark"
+    if data.annotators is not None:
+        spans = data.annotators.labelled is not None
+        return f"no item has {'spans' if spans else 'ratings'} of two annotators"
+    said = any(o.verdict is not None for o in data.outcomes.values()) or data.table is not None
+    return _NOTHING_DECIDED if said else NOTHING_SCORED
+
+
+def _marked(labelled: Labelled, policy: Duplicates, *, among: NDArray[np.bool_]) -> int:
+    """Rows of these that count; 0 where no labelling marks anything on any of them."""
+    used = labelled.kept[policy] & among
+    sizes = np.einsum("nll->nl", labelled.shared["relaxed"])
+    return int(used.sum()) if sizes[used].any() else 0
+
+
+def _rated(ratings: Ratings) -> int:
+    """Ratings of items that have two or more."""
+    counts = np.bincount(ratings.item, minlength=len(ratings.items))
+    return int(counts[counts > 1].sum())
 
 
 def _scored(data: StudyInput) -> int:
-    """Trials with a verdict; where nothing was called, the votes that were read.
+    """Trials with a verdict; where nothing was called, the votes, ratings or rows that were read.
 
-    Where every verdict on pairs, or every vote, is a tie, nothing is decided, and none counts.
+    Where every verdict on pairs, or every vote, is a tie, nothing is decided, and none counts; nor
+    does a row where nothing is marked on any.
     """
+    if data.swap is not None:
+        swap = data.swap
+        return _marked(swap.labelled, swap.duplicates, among=complete_rows(swap))
+    if data.annotators is not None:
+        told = data.annotators
+        if told.labelled is not None:
+            several = told.labelled.given.sum(axis=1) > 1
+            return _marked(told.labelled, told.duplicates, among=several)
+        return _rated(told.ratings) if told.ratings is not None else 0
     if data.pair is not None and data.items:
         given = [o.verdict for o in data.outcomes.values() if o.verdict is not None]
         return 0 if all(data.pair.side(verdict) == 0 for verdict in given) else scored_trials(data)

@@ -12,11 +12,13 @@ from typing import Any
 
 from prereg_judge.canon import sha256_bytes, sha256_file, sha256_list, sha256_value
 from prereg_judge.errors import IntegrityError, Problem, UsageError
+from prereg_judge.flow.labelling_files import labelling_files
 from prereg_judge.flow.prepare import Inputs, read_inputs
 from prereg_judge.flow.prompts import ModelInputs
 from prereg_judge.hashing import FileHashes
 from prereg_judge.ledger.book import Ledger
 from prereg_judge.ledger.events import Event, Version, versions
+from prereg_judge.registration.load import load_registration
 from prereg_judge.registration.lock import (
     Derived,
     Lock,
@@ -202,10 +204,26 @@ def unknown_versions(workspace: Workspace, ident: str, known: int) -> list[Probl
 def changed_inputs(
     workspace: Workspace, lock: Lock, *, with_model: bool, progress: Progress | None = None
 ) -> list[Problem]:
-    """Inputs of a lock that are missing or differ; the model's files where they are asked for."""
+    """Inputs of a lock that are missing, differ or were added; the model's where asked for."""
     files = [e for e in lock.inputs if e.role != "model" and not _is_withheld(workspace, e)]
     problems = changed(files, lambda entry: _file_of(workspace, entry))
+    problems += _added_files(workspace, lock)
     return problems + (_changed_model(workspace, lock, progress) if with_model else [])
+
+
+def _added_files(workspace: Workspace, lock: Lock) -> list[Problem]:
+    """Files in a locked folder of labellings that the lock does not know: they would be read."""
+    held = {e.name for e in lock.inputs if e.role == "labellings"}
+    path = workspace.registration(lock.id, lock.version)
+    if not held or not path.is_file() or sha256_file(path) != lock.registration.sha256:
+        return []  # a changed registration is said elsewhere
+    loaded = load_registration(path, shown=lock.registration.name)
+    remedy = "move it away; a change after the lock is an amendment, `prereg amend`"
+    return [
+        Problem("was added to a locked folder", name, remedy=remedy)
+        for name in labelling_files(workspace, loaded.model)
+        if name not in held
+    ]
 
 
 def _is_withheld(workspace: Workspace, entry: LockedInput) -> bool:

@@ -44,6 +44,7 @@ from prereg_judge.registration.lock import (
     LockedExposure,
     LockedInput,
     LockedRegistration,
+    Seen,
     tool_here,
 )
 from prereg_judge.registration.schema_model import LocalModel
@@ -168,7 +169,8 @@ def _lock_version(
             refuse_withdrawn(ident, mine)
             _refuse_overtaken(ident, mine, amends)
         least = before.lock.exposure if before else None
-        exposure = _exposure(workspace, events, inputs, identity, least)
+        known = known_uses(workspace, events, identity, rows)
+        exposure = _exposure(inputs, known, least)
         lock = Lock(
             id=ident,
             locked_at=clock.now(),
@@ -222,11 +224,7 @@ def _event(lock: Lock, data: bytes, identity: Identity) -> dict[str, object]:
 
 
 def _exposure(
-    workspace: Workspace,
-    events: list[Event],
-    inputs: Inputs,
-    identity: Identity,
-    before: LockedExposure | None,
+    inputs: Inputs, known: tuple[Seen, ...], before: LockedExposure | None
 ) -> LockedExposure:
     """What had been seen: never less than the ledger knows, nor than the version before said.
 
@@ -236,7 +234,6 @@ def _exposure(
         If less is stated.
     """
     stated = inputs.model.exposure
-    known = known_uses(workspace, events, identity, row_hashes(inputs))
     least = highest(
         [level_of(known, calls=inputs.model.calls), *([before.level] if before else [])]
     )

@@ -24,6 +24,7 @@ from prereg_judge.errors import (
 from prereg_judge.flow.earlier import earlier_runs
 from prereg_judge.flow.guards import judge_problems, plan_problems
 from prereg_judge.flow.judge_tables import own_judge
+from prereg_judge.flow.labelling_files import brat_folders
 from prereg_judge.flow.settings import decoding_of, every_setting
 from prereg_judge.flow.tables import Tables, read_tables, table_facts
 from prereg_judge.items import ItemSet, load_items
@@ -32,14 +33,18 @@ from prereg_judge.ledger.book import Ledger
 from prereg_judge.ledger.events import versions
 from prereg_judge.plan import Plan
 from prereg_judge.registration.advice import advice
+from prereg_judge.registration.as_claims import ref_of
 from prereg_judge.registration.claims import Claims
+from prereg_judge.registration.labelling_refs import in_full
 from prereg_judge.registration.lint import Facts, lint
 from prereg_judge.registration.load import Loaded, load_registration
+from prereg_judge.registration.refs import check_ref
 from prereg_judge.registration.schema import Registration
+from prereg_judge.registration.schema_forms import TableRegistration
 from prereg_judge.registration.schema_model import LocalModel
 from prereg_judge.strict_yaml import YamlPath
 from prereg_judge.study.kinds import Study, study_of
-from prereg_judge.study.metric import Catalogue
+from prereg_judge.study.metric import Catalogue, MetricRef
 from prereg_judge.study.outcomes import EarlierRun
 from prereg_judge.withheld import FILE as WITHHELD
 from prereg_judge.withheld import load_withheld
@@ -49,7 +54,12 @@ from prereg_judge.workspace import Workspace
 
 T = TypeVar("T")
 
-_FILE_KINDS = {"annotations": "the file of votes", "judges": "the file of verdicts"}
+_FILE_KINDS = {
+    "annotations": "the file of votes",
+    "judges": "the file of verdicts",
+    "labellings": "the file of labellings",
+    "adjudication": "the file of the adjudicator's labels",
+}
 _MOST_FILES = 1_000  # names that a misspelled path is compared with
 
 
@@ -188,7 +198,9 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
         verdicts=facts.verdicts or tuple(tables.scale.sides if tables.scale else ()),
         parameters=_parameters(study, model, tables),
         tables=table_facts(tables),
+        labellings=tables.facts,
     )
+    raise_all(_family_problems(loaded, catalogue, facts))
     raise_all(
         lint(
             loaded.claims,
@@ -202,8 +214,32 @@ def complete(workspace: Workspace, loaded: Loaded, *, ident: str, version: int =
     return Inputs(workspace, loaded, judge, sets, catalogue, earlier, facts, tables)
 
 
+def _family_problems(loaded: Loaded, catalogue: Catalogue, facts: Facts) -> list[Problem]:
+    """What is wrong with the tests of the registered family, each where it stands."""
+    model = loaded.model
+    family = model.family or () if isinstance(model, TableRegistration) else ()
+    problems: list[Problem] = []
+    seen: dict[MetricRef, int] = {}
+    for at, member in enumerate(family):
+        ref = ref_of(member)
+        troubles = check_ref(ref, catalogue=catalogue, facts=facts)
+        problems += [
+            loaded.problem(t.what, ("family", at, t.key), remedy=t.remedy) for t in troubles
+        ]
+        assert facts.labellings is not None
+        first = seen.setdefault(in_full(ref, facts.labellings), at)
+        if first != at and not troubles:
+            what = f"is the test `family[{first}]` again: what is left out there is named here"
+            remedy = "name each once: the family's size changes every p"
+            problems.append(loaded.problem(what, ("family", at), found=str(ref), remedy=remedy))
+    return problems
+
+
 def _parameters(study: Study, model: Registration, tables: Tables) -> dict[str, tuple[str, ...]]:
-    """Known values of the parameters that are about votes."""
+    """Known values of the parameters that are about tables."""
+    read = tables.swap or tables.annotators
+    if read is not None:
+        return study.parameters(read)
     if tables.table is None:
         return {}
     known = study.parameters(tables.table)
@@ -220,7 +256,36 @@ def _tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables:
     for at, judge in enumerate(model.judges):
         if judge.file is not None:
             _refuse_absent(workspace, loaded, ("judges", at, "file"), file=judge.file)
+    if isinstance(model, TableRegistration):
+        if model.adjudication is not None:
+            file = model.adjudication.file
+            _refuse_absent(workspace, loaded, ("adjudication", "file"), file=file)
+        _refuse_absent_labellings(workspace, loaded, model)
     return read_tables(workspace, loaded, pinned=pinned)
+
+
+def _refuse_absent_labellings(
+    workspace: Workspace, loaded: Loaded, model: TableRegistration
+) -> None:
+    """As `_refuse_absent`, of files of labellings and of folders of them."""
+    for at, told in enumerate(model.labellings.files if model.labellings else ()):
+        here: YamlPath = ("labellings", "files", at)
+        if told.format != "brat":
+            _refuse_absent(workspace, loaded, (*here, "file"), file=told.file)
+            continue
+        places = [(told.file, (*here, "file"))]
+        places += [(f, (*here, "labellings", n)) for n, f in brat_folders(told)]
+        for folder, place in places:
+            path = workspace.input(folder)
+            if path.is_dir():
+                continue
+            why = "is a file, not a folder" if path.exists() else "does not exist"
+            beside = [p for p in path.parent.glob("*/") if path.parent.is_dir()]
+            names = [workspace.shown(p) for p in beside]
+            near = difflib.get_close_matches(folder, names, n=3, cutoff=0.6)
+            remedy = f"did you mean {' or '.join(near)}?" if near else "check the path"
+            what = f"the folder of labellings {why}"
+            raise InputError(loaded.problem(what, place, found=folder, remedy=remedy))
 
 
 def _judge(workspace: Workspace, loaded: Loaded) -> Judge:

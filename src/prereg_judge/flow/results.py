@@ -12,6 +12,7 @@ from prereg_judge import __version__
 from prereg_judge.canon import canonical_json, sha256_bytes
 from prereg_judge.chain import write_synced
 from prereg_judge.flow.exposure import exposure_words, level_words
+from prereg_judge.flow.labelling_words import labelling_words
 from prereg_judge.flow.locked import ledger_of
 from prereg_judge.flow.scoring import Scored, remember
 from prereg_judge.flow.settings import arms_in_words, engine_settings
@@ -33,7 +34,7 @@ from prereg_judge.report.files import (
     verdicts_csv,
 )
 from prereg_judge.report.numbers import of_things
-from prereg_judge.study import leaderboard
+from prereg_judge.study import annotators, leaderboard, reference_swap
 from prereg_judge.study.judge_pools import side_by_side
 from prereg_judge.study.outcomes import StudyInput
 from prereg_judge.study.pairs import SwapTable, swap_tables
@@ -145,6 +146,8 @@ def _result(scored: Scored) -> Result:
         judges=side_by_side(data) if data.table is not None else (),
         pools=data.table.pools if data.table is not None else (),
         board=leaderboard.board(data) if registered.study == leaderboard.STUDY else (),
+        swap=reference_swap.view(data) if data.swap is not None else None,
+        annotators=annotators.view(data) if data.annotators is not None else None,
     )
 
 
@@ -195,7 +198,8 @@ def _facts(scored: Scored) -> dict[str, str]:
 def _table_facts(scored: Scored) -> dict[str, str]:
     """What was read from tables, and by which registered rules."""
     registered = scored.locked.inputs.model
-    facts = _vote_facts(scored)
+    labelled = labelling_words(registered, scored.locked.inputs.tables)
+    facts = labelled or _vote_facts(scored)
     for judge in registered.judges:
         source = judge.file or f"run {judge.run}, pass {judge.pass_}"
         facts[f"judge {judge.name}"] = source

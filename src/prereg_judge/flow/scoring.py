@@ -31,6 +31,12 @@ from prereg_judge.study.outcomes import StudyInput, agreeing
 from prereg_judge.verdict import Verdict, with_doubts
 from prereg_judge.workspace import Workspace
 
+# What a registration asks, and of what: a version that differs in it is another question.
+_ASKED = (
+    "study", "judge", "items", "model", "protocol", "annotations", "judges", "labellings", "merge",
+    "scale", "adjudication",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class PostHoc:
@@ -143,8 +149,8 @@ def _post_hoc(workspace: Workspace, locked: Locked, later: Version, record: Reco
         return PostHoc(later, None, f"it no longer stands: {exc.problems[0]}")
     differing = [
         name
-        for name in ("study", "judge", "items", "model", "protocol", "annotations", "judges")
-        if getattr(locked.inputs.model, name) != getattr(other.inputs.model, name)
+        for name in _ASKED
+        if getattr(locked.inputs.model, name, None) != getattr(other.inputs.model, name, None)
     ]
     then, now = locked.lock.derived, other.lock.derived
     differing += [n for n in ("plan", "prompts") if getattr(then, n) != getattr(now, n)]

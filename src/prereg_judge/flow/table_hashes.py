@@ -6,12 +6,13 @@ A vote or verdict is the same where it says the same, however the file's names a
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from prereg_judge.annotation_pools import Vote
 from prereg_judge.annotations import AnnotationTable
 from prereg_judge.canon import sha256_value
+from prereg_judge.labellings.table import LabellingTable
 from prereg_judge.verdict_tables import VerdictRow, VerdictTable
 from prereg_judge.votes import OTHER_SIDE
 from prereg_judge.wording import without_hidden
@@ -64,6 +65,38 @@ def _plain_models(left: str | None, right: str | None) -> tuple[list[str | None]
         return [None, None], False
     one, other = sorted((left, right), key=lambda name: (_plain(name), name))
     return [_plain(one), _plain(other)], one != left
+
+
+def labelling_hashes(table: LabellingTable) -> tuple[str, ...]:
+    """Short hashes of what labellings say of items, sorted.
+
+    One for each item and labelling, of the item's name and its marks: what the labelling is called
+    and in which file it stands does not matter. A sentence without a name goes by its words: its
+    number would be that of a sentence of any other file. That an item has no marks says too little
+    to know it by, so it counts only where no labelling marks anything.
+    """
+    said = [
+        [
+            _plain(row.words or row.item),
+            sorted([list(map(list, m.place)), _typed(m.type)] for m in marks),
+        ]
+        for row in table.rows
+        for marks in row.marks.values()
+        if marks is not None
+    ]
+    marked = [each for each in said if each[1]]
+    return tuple(sorted(sha256_value("labelling", each)[:ROW_DIGITS] for each in marked or said))
+
+
+def label_hashes(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Short hashes of the labels of items, by the items' names, sorted."""
+    said = ([_plain(item), [[[], _typed(label)]]] for item, label in labels.items())
+    return tuple(sorted(sha256_value("labelling", each)[:ROW_DIGITS] for each in said))
+
+
+def _typed(name: str | None) -> str:
+    """A type as text; none is another than the empty one."""
+    return "" if name is None else f"={_plain(name)}"
 
 
 @lru_cache(maxsize=4096)

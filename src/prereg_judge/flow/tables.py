@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prereg_judge.annotation_form import TableForm
 from prereg_judge.annotations import (
     AnnotationTable,
     load_annotations,
@@ -25,15 +24,25 @@ from prereg_judge.flow.judge_tables import (
     rows_of_run,
     verdict_form,
 )
+from prereg_judge.flow.labelling_tables import (
+    AdjudicatedLabels,
+    labelling_facts,
+    read_labellings,
+    table_form,
+)
 from prereg_judge.items import Item, ItemSet
+from prereg_judge.labellings.table import LabellingTable
+from prereg_judge.registration.labelling_refs import LabellingFacts
 from prereg_judge.registration.load import Loaded
-from prereg_judge.registration.schema_tables import Annotations
+from prereg_judge.registration.schema import STUDIES_OF_LABELLINGS
 from prereg_judge.registration.table_refs import TableFacts
 from prereg_judge.strict_yaml import YamlPath
 from prereg_judge.study.outcomes import (
+    AnnotatorsInput,
     Assumed,
     Outcome,
     PairScale,
+    SwapInput,
     TableInput,
     TrialKey,
 )
@@ -63,6 +72,10 @@ class Tables:
     sets, outcomes, scale, orders
         For a study of pairs whose verdicts are a file: its items, verdicts, what they mean and the
         orders that it has.
+    labellings, adjudicated
+        Labellings, and an adjudicator's labels, as they were read.
+    swap, annotators, facts
+        For a study of labellings or of annotators: what it sees, and what a claim may suppose.
     """
 
     files: tuple[tuple[Any, str], ...] = ()
@@ -73,6 +86,11 @@ class Tables:
     outcomes: Mapping[TrialKey, Outcome] = field(default_factory=dict)
     scale: PairScale | None = None
     orders: tuple[Order, ...] = ()
+    labellings: LabellingTable | None = None
+    adjudicated: AdjudicatedLabels | None = None
+    swap: SwapInput | None = None
+    annotators: AnnotatorsInput | None = None
+    facts: LabellingFacts | None = None
 
 
 def read_tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables:
@@ -94,10 +112,12 @@ def read_tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables
     model = loaded.model
     if model.study == "pairwise" and not model.calls:
         return _verdicts_alone(workspace, loaded)
+    if model.study in STUDIES_OF_LABELLINGS:
+        return _of_labellings(workspace, loaded)
     if model.annotations is None:
         return Tables()
     told = model.annotations
-    votes = load_annotations(workspace.input(told.file), form=_form(told), shown=told.file)
+    votes = load_annotations(workspace.input(told.file), form=table_form(told), shown=told.file)
     one, other = (pool.name for pool in told.pools)
     refuse_unshared(votes, key=told.key, pools=(one, other))
     _refuse_unsided(loaded, votes)
@@ -123,6 +143,20 @@ def read_tables(workspace: Workspace, loaded: Loaded, *, pinned: bool) -> Tables
     assumed = Assumed(model.assumed.span, model.assumed.shift_sd) if model.assumed else None
     table = TableInput(counts, told.key, (one, other), told.split, judges, assumed)
     return Tables(tuple(dict.fromkeys(files)), votes, tuple(read.values()), table)
+
+
+def _of_labellings(workspace: Workspace, loaded: Loaded) -> Tables:
+    """A study of labellings or of annotators."""
+    read = read_labellings(workspace, loaded)
+    return Tables(
+        read.files,
+        votes=read.votes,
+        labellings=read.labellings,
+        adjudicated=read.adjudicated,
+        swap=read.swap,
+        annotators=read.annotators,
+        facts=labelling_facts(loaded.model, read),
+    )
 
 
 def table_facts(tables: Tables) -> TableFacts | None:
@@ -173,12 +207,6 @@ def _refuse_unsided(loaded: Loaded, votes: AnnotationTable) -> None:
     else:
         return
     raise InputError(loaded.problem(what, at, found=found, remedy=remedy))
-
-
-def _form(told: Annotations) -> TableForm:
-    columns = told.columns.model_dump(exclude_none=True) if told.columns else {}
-    pools = {pool.name: pool.match for pool in told.pools}
-    return TableForm(told.layout, pools, columns, told.labels, told.preference)
 
 
 def _counts(loaded: Loaded, votes: AnnotationTable, key: PairKey) -> VoteCounts:

@@ -95,6 +95,8 @@ def study_input(inputs: Inputs, record: Record) -> StudyInput:
             pair=pair,
             passes=model.protocol.passes,
         ),
+        swap=inputs.tables.swap,
+        annotators=inputs.tables.annotators,
     )
 
 

@@ -14,6 +14,7 @@ from itertools import product
 from prereg_judge.errors import Problem
 from prereg_judge.registration.claims import Band, Claims, Prediction, Test, tests_in
 from prereg_judge.registration.domains import Domain, values_where
+from prereg_judge.registration.labelling_refs import settled_by_labellings
 from prereg_judge.registration.lint import alternatives, expectations
 from prereg_judge.registration.reach import domain_of
 from prereg_judge.registration.refs import Facts
@@ -78,10 +79,13 @@ def _out_of_reach(claims: Claims, catalogue: Catalogue, facts: Facts) -> Iterato
 
 
 def _settled(claims: Claims, facts: Facts) -> Iterator[Said]:
-    """Expectations about tables that no vote can change, or that prove little."""
-    for path, claim in expectations(claims) if facts.tables else ():
-        assert facts.tables is not None
-        why = settled_by(claim.test.ref, facts.tables)
+    """Expectations about tables that nothing in them can change, or that prove little."""
+    for path, claim in expectations(claims):
+        why = None
+        if facts.tables is not None:
+            why = settled_by(claim.test.ref, facts.tables)
+        elif facts.labellings is not None:
+            why = settled_by_labellings(claim.test.ref, facts.labellings)
         if why is not None:
             yield (*path, "metric"), f"{claim.test.ref}: {why}"
 

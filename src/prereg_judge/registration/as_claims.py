@@ -29,7 +29,7 @@ from prereg_judge.study.metric import MetricRef
 def to_claims(model: Registration) -> Claims:
     """The registration's claims as plain values, in the order of the file."""
     return Claims(
-        bands=tuple(Band(b.id, Test(_ref(b), *b.between), b.expected) for b in model.bands),
+        bands=tuple(Band(b.id, Test(ref_of(b), *b.between), b.expected) for b in model.bands),
         predictions=tuple(
             Prediction(p.id, _prediction_test(p), p.expected) for p in model.predictions
         ),
@@ -39,20 +39,21 @@ def to_claims(model: Registration) -> Claims:
     )
 
 
-def _ref(model: MetricParams) -> MetricRef:
+def ref_of(model: MetricParams) -> MetricRef:
+    """The metric that a mapping names, with its parameters."""
     return MetricRef.of(model.metric, **model.params())
 
 
 def _prediction_test(model: PredictionModel) -> Test:
     if model.between is not None:
-        return Test(_ref(model), *model.between)
+        return Test(ref_of(model), *model.between)
     low = -math.inf if model.at_least is None else model.at_least
     high = math.inf if model.at_most is None else model.at_most
-    return Test(_ref(model), low, high)
+    return Test(ref_of(model), low, high)
 
 
 def _test(model: TestModel) -> Test:
-    ref = _ref(model)
+    ref = ref_of(model)
     if model.between is not None:
         return Test(ref, *model.between)
     if model.eq is not None:

@@ -7,15 +7,23 @@ by oversight. Text is quoted wherever a reader of YAML could take it for somethi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from prereg_judge.errors import InputError, Problem
 from prereg_judge.registration.draft_claims import SECTIONS, examples, section
-from prereg_judge.registration.draft_tables import TableValues, calls, orders_of, tables
+from prereg_judge.registration.draft_labellings import place_of, supposed
+from prereg_judge.registration.draft_tables import (
+    TableValues,
+    calls,
+    orders_of,
+    tables,
+    unpaired,
+)
 from prereg_judge.registration.draft_yaml import entry, flow, option
 from prereg_judge.registration.load import read_registration
 from prereg_judge.registration.refs import no_metric
+from prereg_judge.registration.schema import STUDIES_OF_LABELLINGS
 from prereg_judge.strict_yaml import YamlPath, path_text
 from prereg_judge.study.kinds import STUDIES
 from prereg_judge.study.metric import MetricRef
@@ -26,7 +34,7 @@ _INTRO = """\
 # Lines that begin with # are comments. Nothing here has a hidden default.
 """
 
-_UP_TO_ONE = ("share", "probability", "correlation")
+_UP_TO_ONE = ("share", "probability", "correlation", "F1", "coefficient", "distance")
 _ORDERS = "Orders of presentation; ba needs a pairwise judge."
 _SWITCH = "{enable_thinking: false}"
 _THINKING = "{start: <think>, end: </think>, max_tokens: 512}"
@@ -119,7 +127,13 @@ class DraftValues(TableValues):
         """A claim of each section that this study could register."""
         real = self.study == "pairwise" and (self.real is not None or not self.calls)
         role = "real" if real else "sentinel"
-        shown = examples(self.study, role=role, judge=self.judge_name)
+        shown = examples(
+            self.study,
+            role=role,
+            judge=self.judge_name,
+            output=self.output_name,
+            spans=self.spans,
+        )
         if not self.calls:
             shown.pop("stop", None)
         return shown
@@ -172,12 +186,37 @@ def refusals(values: DraftValues) -> list[Problem]:
     list of Problem
         Empty where the file would load. `where` is the place in the file, as `protocol.passes`.
     """
-    problems = list(_unknown_metrics(values))
+    problems = [*_unknown_metrics(values), *_refused(values)]
+    known = {problem.where for problem in problems}
+    more = [*unpaired(values, values.study), *_at_odds(values)]
+    return problems + [problem for problem in more if problem.where not in known]
+
+
+def _refused(values: DraftValues) -> list[Problem]:
+    """What the loader refuses."""
     try:
         read_registration(render(values).encode(), shown="")
     except InputError as exc:
-        problems += [replace(problem, file=None, line=None) for problem in exc.problems]
-    return problems
+        return [replace(problem, file=None, line=None) for problem in exc.problems]
+    return []
+
+
+def _at_odds(values: DraftValues) -> Iterator[Problem]:
+    """What is at odds among labellings although something else is not known yet.
+
+    The loader holds names, outputs and references against each other once nothing is missing.
+    """
+    if not values.labellings:
+        return
+    nothing: tuple[Any, ...] = (None, ())
+    unknown = [f.name for f in fields(values) if getattr(values, f.name) in nothing]
+    given = supposed(values, values.study, unknown=unknown)
+    more: dict[str, Any] = {} if values.expected else {"bands": (values.examples["bands"],)}
+    places = tuple(map(place_of, given)) + tuple(more)
+    for problem in _refused(replace(values, **given, **more)):
+        where = problem.where or ""
+        if where and not where.startswith(places) and "placeholder" not in problem.what:
+            yield problem
 
 
 def _unknown_metrics(values: DraftValues) -> Iterator[Problem]:
@@ -334,7 +373,8 @@ def _tail(values: DraftValues) -> str:
 
 def _all_of(values: DraftValues) -> str:
     if not values.calls and values.study != "pairwise":
-        return "all the items that both pools rated"
+        labelled = values.study in STUDIES_OF_LABELLINGS
+        return f"all the items that {'there are' if labelled else 'both pools rated'}"
     return f"all the {'pairs' if values.study == 'pairwise' else 'sentinels'} that there are"
 
 

@@ -112,7 +112,61 @@ def _of_board() -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def examples(study: str, *, role: str, judge: str) -> dict[str, dict[str, Any]]:
+def _of_references(output: str) -> dict[str, dict[str, Any]]:
+    delta = {"metric": "delta", "output": output}
+    return {
+        "bands": {"id": "delta", **delta, "between": [0, 0.1], "expected": 0.05},
+        "predictions": {"id": "margin-moves", "metric": "interaction.ci_low", "at_least": 0},
+        "refuters": {
+            "id": "other-way", "when": {**delta, "metric": "delta.ci_high", "lt": 0},
+            "means": "the delivered reference does not favour it",
+        },
+        "decisions": {
+            "id": "both-references",
+            "when": {"metric": "reversals.count", "gt": 0},
+            "then": "report every ranking under each reference",
+        },
+    }  # fmt: skip
+
+
+def _of_annotators() -> dict[str, dict[str, Any]]:
+    agreed = {"metric": "agreement.rate"}
+    return {
+        "bands": {
+            "id": "alpha", "metric": "alpha", "level": "nominal", "between": [0.5, 0.9],
+            "expected": 0.7,
+        },
+        "predictions": {"id": "agreed", **agreed, "at_least": 0.6},
+        "refuters": {
+            "id": "no-common-view", "when": {"metric": "kappa.fleiss.ci_low", "lt": 0},
+            "means": "the guideline gives no common view",
+        },
+        "decisions": {
+            "id": "write-anew", "when": {**agreed, "lt": 0.5},
+            "then": "write the guideline anew before anything is scored against these labels",
+        },
+    }  # fmt: skip
+
+
+def _of_markers() -> dict[str, dict[str, Any]]:
+    relaxed, strict = ({"metric": "f1", "match": match} for match in ("relaxed", "strict"))
+    return {
+        "bands": {"id": "places", **relaxed, "between": [0.5, 0.9], "expected": 0.7},
+        "predictions": {"id": "with-types", **strict, "at_least": 0.4},
+        "refuters": {
+            "id": "no-common-view", "when": {**relaxed, "lt": 0.3},
+            "means": "the guideline gives no common view of what is marked",
+        },
+        "decisions": {
+            "id": "write-anew", "when": {**relaxed, "lt": 0.5},
+            "then": "write the guideline anew before anything is scored against these spans",
+        },
+    }  # fmt: skip
+
+
+def examples(
+    study: str, *, role: str, judge: str, output: str = "A", spans: bool = False
+) -> dict[str, dict[str, Any]]:
     """One claim of each section that a study could register.
 
     Parameters
@@ -123,6 +177,10 @@ def examples(study: str, *, role: str, judge: str) -> dict[str, dict[str, Any]]:
         The item set that they are about, where the study has item sets.
     judge
         The judge that they are about, where the study compares judges with pools.
+    output
+        The output that they are about, where references are exchanged.
+    spans
+        Whether annotators marked spans, where the study is of annotators.
 
     Returns
     -------
@@ -140,6 +198,10 @@ def examples(study: str, *, role: str, judge: str) -> dict[str, dict[str, Any]]:
             return _of_judge(judge)
         case "leaderboard":
             return _of_board()
+        case "reference-swap":
+            return _of_references(output)
+        case "annotators":
+            return _of_markers() if spans else _of_annotators()
     return {**_of_rows(role), "stop": _HANGS}
 
 

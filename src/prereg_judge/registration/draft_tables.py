@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from prereg_judge.errors import Problem
+from prereg_judge.registration.draft_labellings import (
+    LabellingValues,
+    labelling_keys,
+    needed_of_labellings,
+    pool_lines,
+)
 from prereg_judge.registration.draft_yaml import entry, flow, option, scalar
-from prereg_judge.registration.schema import STUDIES_OF_PAIRS, STUDIES_OF_TABLES
+from prereg_judge.registration.schema import (
+    STUDIES_OF_LABELLINGS,
+    STUDIES_OF_PAIRS,
+    STUDIES_OF_TABLES,
+)
 
 _LONG_COLUMNS = "{item: item, annotator: annotator, pool: pool, label: label}"
 _LABELS = "{a: a, b: b, tie: tie}"
-_POOLS = "[{name: expert, match: expert_*}, {name: crowd, match: [author_*, worker_*]}]"
 _SAMPLE = "{items: 200, seed: 7}"
 _RESAMPLING = "{resamples: 2000, seed: 20261130, by_stratum: false}"
 _ASSUMED = "{span: 0.201, shift_sd: 0.0187}"
@@ -20,6 +30,7 @@ _VOTES = (
     "pools: [{name: expert, match: expert}, {name: crowd, match: crowd}], key: unordered, "
     "split: exclude}"
 )
+_RESAMPLED = (*STUDIES_OF_PAIRS, *STUDIES_OF_LABELLINGS)
 _VERDICT_GAPS = {
     "item": "TODO: write the columns that together name the item, as [question_id, turn]",
     "ab": "TODO: write the column of the verdict in the order ab",
@@ -29,8 +40,8 @@ _VERDICT_GAPS = {
 
 
 @dataclass(frozen=True)
-class TableValues:
-    """What is known of votes and verdicts that are there already; None or empty = not known.
+class TableValues(LabellingValues):
+    """What is known of votes, verdicts and labellings that are there; None or empty = not known.
 
     Attributes
     ----------
@@ -40,7 +51,7 @@ class TableValues:
         As the keys of the file; `resampling` is a mapping, as `parse_resampling` gives it.
     votes, layout, columns, labels, preference, pools, key, split, gap, sample
         The keys under `annotations`, `votes` for its `file`; as the functions of `settings_text`
-        give them.
+        give them. With files of labellings, `pools` stands under `labellings`.
     judge_runs
         Entries of `judges` that are earlier runs, as `parse_judge_run` gives them.
     verdicts, verdict_columns, says, words
@@ -73,9 +84,10 @@ class TableValues:
     @property
     def voted(self) -> bool:
         """Whether anything is known of a table of votes."""
-        told = (self.votes, self.layout, self.columns, self.labels, self.preference, self.pools)
+        told = (self.votes, self.layout, self.columns, self.labels, self.preference)
         more = (self.key, self.split, self.gap, self.sample)
-        return any(value is not None for value in (*told, *more))
+        pools = None if self.labelled else self.pools
+        return any(value is not None for value in (*told, *more, pools))
 
     @property
     def judged(self) -> bool:
@@ -91,13 +103,28 @@ class TableValues:
 
 def calls(values: TableValues, study: str) -> bool:
     """Whether the draft is one of calls; otherwise everything is read from tables."""
-    return not (study in STUDIES_OF_TABLES or (study == "pairwise" and values.judged))
+    if study in (*STUDIES_OF_TABLES, *STUDIES_OF_LABELLINGS):
+        return False
+    return study != "pairwise" or not values.judged
+
+
+def unpaired(values: TableValues, study: str) -> Iterator[Problem]:
+    """Pools that are not two, where one is compared with the other.
+
+    The loader says so once everything else is there, which is late for who is asked.
+    """
+    if study in STUDIES_OF_PAIRS and values.pools and len(values.pools) != 2:
+        what = f"compares two pools, and names {len(values.pools)}"
+        yield Problem(what, where="annotations.pools", remedy="name two: pool 1 first")
 
 
 def needed(values: TableValues, study: str) -> list[str]:
     """Names of what is needed of these values in such a study, in the order of asking."""
     names: list[str] = []
-    if study in STUDIES_OF_TABLES or (study == "pairwise" and values.voted):
+    voting = study in STUDIES_OF_TABLES or (study == "pairwise" and values.voted)
+    if study == "reference-swap" or (study == "annotators" and values.labelled):
+        names += needed_of_labellings(values, study)
+    elif voting or study == "annotators":
         names += ["votes", "layout"]
         names += {"long": ["columns"], "multipref": ["preference"]}.get(values.layout or "", [])
         names += ["pools", "key", "split"]
@@ -107,7 +134,7 @@ def needed(values: TableValues, study: str) -> list[str]:
         names += ["verdict_columns", "says", "words"]
     if study == "judge-pools":
         names.append("resolve")
-    if study in STUDIES_OF_PAIRS:
+    if study in _RESAMPLED:
         names.append("resampling")
     return names
 
@@ -124,8 +151,9 @@ def tables(values: TableValues, study: str) -> str:
 
     What a study does not take is written where it is given, so that the loader says so.
     """
-    parts = [_annotations(values, study), _judges(values, study), _resolve(values, study)]
-    if study in STUDIES_OF_PAIRS or values.resampling is not None:
+    parts = [_annotations(values, study), labelling_keys(values, study, pools=values.pools)]
+    parts += [_judges(values, study), _resolve(values, study)]
+    if study in _RESAMPLED or values.resampling is not None:
         note = "Intervals: items are drawn anew so often, from this seed; by_stratum keeps sizes."
         hint = f"write a mapping, as {_RESAMPLING}"
         parts.append(entry("resampling", values.resampling, note, hint=hint))
@@ -146,7 +174,10 @@ def _resolve(values: TableValues, study: str) -> str:
 
 def _annotations(values: TableValues, study: str) -> str:
     about = "Votes of annotators on the same items, in two pools."
-    if study not in STUDIES_OF_TABLES and not values.voted:
+    agreeing = study == "annotators"
+    if agreeing:
+        about = "Votes of annotators on the same items, in one pool or more."
+    if study not in STUDIES_OF_TABLES and not values.voted and (not agreeing or values.labelled):
         if study != "pairwise" or not calls(values, study):
             return ""
         return option("annotations", None, f"{about} They add the judge's lean.", example=_VOTES)
@@ -156,6 +187,8 @@ def _annotations(values: TableValues, study: str) -> str:
         return entry(key, getattr(values, key), note, indent=2, hint=hint)
 
     def may(key: str, note: str, example: str) -> str:
+        if agreeing and key in ("gap", "sample") and getattr(values, key) is None:
+            return ""
         return option(key, getattr(values, key), note, indent=2, example=example)
 
     text = f"# {about}\nannotations:\n"
@@ -165,7 +198,8 @@ def _annotations(values: TableValues, study: str) -> str:
         text += one("columns", "Its columns; also stratum, gap, model_a and model_b.",
                     f"write a mapping, as {_LONG_COLUMNS}")  # fmt: skip
         note = "Pairs: which word means a, b, tie; left out = labels as they stand."
-        text += may("labels", note, _LABELS)
+        if not agreeing or values.labels is not None:
+            text += may("labels", note, _LABELS)
     elif layout is None or values.columns is not None or values.labels is not None:
         text += may("columns", "For the layout long: its columns.", _LONG_COLUMNS)
         text += may("labels", "For the layout long: which word means a, b, tie.", _LABELS)
@@ -173,7 +207,7 @@ def _annotations(values: TableValues, study: str) -> str:
         text += one("preference", "Which is read: overall_pref, helpful_pref, truthful_pref, ...")
     elif layout is None or values.preference is not None:
         text += may("preference", "For the layout multipref: which is read.", "overall_pref")
-    text += _pools(values)
+    text += _pools(values, study)
     text += one("key", "Same pair: stored = the same answers a and b; unordered = either way.")
     text += one("split", "A pool that is split evenly: tie = it calls a tie; exclude = left out.")
     gap = "Quality gap: column = the table's own; credit = distance of the models' mean credits."
@@ -181,11 +215,10 @@ def _annotations(values: TableValues, study: str) -> str:
     return text + may("sample", "A part of the doubly rated items; left out = all.", _SAMPLE)
 
 
-def _pools(values: TableValues) -> str:
-    note = "The two pools, pool 1 first; patterns of the pool's column, else of annotators."
-    if not values.pools:
-        return entry("pools", None, note, indent=2, hint=f"write a list, as {_POOLS}")
-    return f"  # {note}\n  pools:\n" + "".join(f"    - {flow(pool)}\n" for pool in values.pools)
+def _pools(values: TableValues, study: str) -> str:
+    which = "The pools" if study == "annotators" else "The two pools, pool 1 first"
+    note = f"{which}; patterns of the pool's column, else of annotators."
+    return pool_lines(values.pools, note)
 
 
 def _judges(values: TableValues, study: str) -> str:

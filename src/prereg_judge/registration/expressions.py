@@ -8,6 +8,7 @@ Grammar, with `ID:: ` before any claim as an option::
     refuter     CONDITION: what it means
     stop        TEST [in W over M]
     decision    CONDITION => what is done
+    member      METRIC, a test of the family
     CONDITION   TEST [and TEST ...] | TEST [or TEST ...]
     TEST        METRIC (< | <= | > | >= | = | ==) N | METRIC=LO..HI | METRIC in LO..HI
 
@@ -41,6 +42,7 @@ _BAND_EXAMPLE = "sentinel.agreement.count=58..68"
 _PREDICTION_EXAMPLE = "real.flips_from.count[from_run=x,verdict=KEEP] >= 8"
 _REFUTER_EXAMPLE = "sentinel.agreement.count < 50: too unstable to floor anything"
 _STOP_EXAMPLE = "calls.hangs >= 1 in 20 over 40"
+_MEMBER_EXAMPLE = "delta[output=A]"
 _DECISION_EXAMPLE = "sentinel.agreement.count < 50 => stop and report"
 
 
@@ -135,6 +137,14 @@ def parse_stop(text: str, *, taken: Iterable[str] = (), option: str = "--stop") 
         window["over_first"] = _calls(scan)
     scan.end()
     return {"id": _id(given, when["metric"], taken), "when": when, **window}
+
+
+def parse_member(text: str, *, option: str = "--family") -> dict[str, Any]:
+    """`delta[output=A]` as an entry of `family`; a test has no id and no limit."""
+    scan = Scanner(text, option=option, example=_MEMBER_EXAMPLE)
+    metric = _metric(scan)
+    scan.end()
+    return metric
 
 
 def _given_id(scan: Scanner) -> str | None:

@@ -25,13 +25,23 @@ FILE_MISSING = "the locked file is missing"
 PACKAGE = Path(__file__).parents[1]
 
 InputRole = Literal[
-    "judge", "items.sentinel", "items.real", "model", "from_run", "annotations", "verdicts"
+    "judge",
+    "items.sentinel",
+    "items.real",
+    "model",
+    "from_run",
+    "annotations",
+    "verdicts",
+    "labellings",
+    "adjudication",
 ]
+# Inputs that are tables: whatever is read of them stands in every bundle.
+TABLE_ROLES = ("annotations", "verdicts", "labellings", "adjudication")
 
 
 def is_rows(role: str) -> bool:
-    """Whether an input holds rows, votes or verdicts: what exposure is about."""
-    return role.startswith("items.") or role in ("annotations", "verdicts")
+    """Whether an input holds rows, votes, verdicts or labels: what exposure is about."""
+    return role.startswith("items.") or role in TABLE_ROLES
 
 
 @dataclass(frozen=True)

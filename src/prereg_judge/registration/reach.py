@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from prereg_judge.registration.domains import Domain
+from prereg_judge.registration.labelling_refs import most_of_labellings
 from prereg_judge.registration.refs import (
     NEEDS_LABELS,
     Facts,
@@ -46,6 +47,8 @@ _NEVER: frozenset[Unscored] = frozenset({"too_long", "refused"})
 # list.
 _WRITTEN: frozenset[Unscored] = frozenset({"cap", "runaway", "unreadable", "off_menu"})
 _MOST_LISTED = 5_000
+# Units that are counted, where the metric itself is no limit of an interval.
+_WHOLE = ("items", "rows", "models", "pairs", "votes", "margins")
 
 Pair = tuple[int, int]  # k out of n
 
@@ -87,6 +90,8 @@ def _trials_a_row(facts: Facts) -> int:
 def _stated_domain(ref: MetricRef, spec: MetricSpec, facts: Facts) -> Domain:
     """The range of the catalogue; an interval by resampling lies in it too."""
     most = most_of(spec.unit, facts.tables)
+    if facts.labellings is not None:
+        most = most_of_labellings(ref, spec.unit, facts.labellings)
     if role_of(ref) is None and is_share_of_items(ref) and facts.tables is not None:
         items = facts.tables.items
         return _range(ref, least_n=1, most_n=items, most_k=items)
@@ -98,7 +103,7 @@ def _stated_domain(ref: MetricRef, spec: MetricSpec, facts: Facts) -> Domain:
         low = -1.0 / facts.passes  # see `study.excess_metrics`
     if ref != ref.base and low == 0 and spec.name == "gap.adjacent":
         low = -1.0  # the two models may stand the other way round in a resample
-    whole = ref == ref.base and spec.unit in ("items", "models", "pairs", "votes")
+    whole = ref == ref.base and spec.unit in _WHOLE
     return Domain(low, top, whole=whole)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from prereg_judge.registration.labelling_refs import LabellingFacts, labelling_troubles
 from prereg_judge.registration.table_refs import TableFacts, table_troubles
 from prereg_judge.shaping import Decoding
 from prereg_judge.study.expected import temperature_of
@@ -37,8 +38,10 @@ _NO_INTERVAL = {
     "calls.count", "calls.attempts_per_trial", "calls.batches_lost", "calls.seconds.max",
     "allowed_mass.min", "probability_change.max", "order.bias.p", "items.count",
     "lean.sign_test.p", "shift.sd", "shift.difference_sd", "swap.probability",
-    "displacement.pairs", "displacement.even_pairs",
+    "displacement.pairs", "displacement.even_pairs", "ratings.count", "reversals.count",
+    "reversals.clear.count", "band.width", "band.margins.count",
 }  # fmt: skip
+_P_VALUES = (".p", ".p_holm")
 # Compare a trait of the answers with what known labels prefer.
 _LABELLED_MEASURES = {"length.follow.difference", "markdown.follow.difference"}
 
@@ -91,8 +94,10 @@ class Facts:
         The rule by which the verdicts of two orders become one, where one is registered.
     tables
         What is known of tables of votes, where there are any.
+    labellings
+        What is known of labellings or ratings, for the studies of these.
     parameters
-        Known values of the parameters that are about tables of votes, by the parameter's name.
+        Known values of the parameters that are about tables, by the parameter's name.
     """
 
     table: Mapping[SetRole, Mapping[Cell, int]]
@@ -113,6 +118,7 @@ class Facts:
     orders: tuple[Order, ...] = ("ab",)
     resolve: str | None = None
     tables: TableFacts | None = None
+    labellings: LabellingFacts | None = None
     parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -233,11 +239,15 @@ def _names(ref: MetricRef, spec: MetricSpec) -> Iterator[Trouble]:
 def _needs(ref: MetricRef, facts: Facts) -> Iterator[Trouble]:
     role, stem = role_of(ref), stem_of(ref)
     measure = ref.base.name.partition(".")[2] if role else ref.base.name
-    if ref != ref.base and measure in _NO_INTERVAL:
+    if ref != ref.base and (measure in _NO_INTERVAL or measure.endswith(_P_VALUES)):
         yield Trouble("metric", f"`{ref.base.name}` has no interval", "leave `.ci_low/high` out")
     if role is None:
         for what, remedy in table_troubles(ref, facts.tables) if facts.tables else ():
             yield Trouble("metric", what, remedy)
+        for key, what, remedy in (
+            labelling_troubles(ref, facts.labellings) if facts.labellings else ()
+        ):
+            yield Trouble(key, what, remedy)
         return
     params = dict(ref.params)
     if stem in _KNOWN_BEFORE:

@@ -37,12 +37,15 @@ from prereg_judge.registration.schema_tables import (
     JudgeTable,
     PathText,
     ResamplingModel,
+    refuse_unpaired,
 )
 from prereg_judge.study.outcomes import Resolve
 from prereg_judge.words import ExposureLevel, Missing
 
 STUDIES_OF_TABLES = ("pools", "judge-pools", "leaderboard")
 STUDIES_OF_PAIRS = ("pairwise", *STUDIES_OF_TABLES)
+# What people or models marked, or how they labelled: read from tables, and no pairs of answers.
+STUDIES_OF_LABELLINGS = ("reference-swap", "annotators")
 CLAIM_SECTIONS = ("bands", "predictions", "refuters", "stop", "decisions")
 
 
@@ -129,7 +132,14 @@ class Registration(Strict):
     title: Annotated[Text, Field(description="The question, in a sentence.")]
     study: Annotated[
         Literal[
-            "self-agreement", "path-fidelity", "pairwise", "pools", "judge-pools", "leaderboard"
+            "self-agreement",
+            "path-fidelity",
+            "pairwise",
+            "pools",
+            "judge-pools",
+            "leaderboard",
+            "reference-swap",
+            "annotators",
         ],
         Field(description="The kind of study, which gives the metrics."),
     ]
@@ -144,7 +154,7 @@ class Registration(Strict):
     ] = None
     annotations: Annotated[
         Annotations | None,
-        Field(description="Votes of annotators on the same items, in two pools."),
+        Field(description="Votes of annotators on the same items, in pools."),
     ] = None
     resolve: Annotated[
         Resolve | None,
@@ -154,7 +164,8 @@ class Registration(Strict):
         ),
     ] = None
     resampling: Annotated[
-        ResamplingModel | None, Field(description="The bootstrap over items, for studies of pairs.")
+        ResamplingModel | None,
+        Field(description="The bootstrap over items, for studies of pairs and of labellings."),
     ] = None
     missing: Annotated[
         Missing,
@@ -218,10 +229,12 @@ class Registration(Strict):
 
     @model_validator(mode="after")
     def _pairs_fit(self) -> Self:
-        if self.study in STUDIES_OF_PAIRS:
+        if self.study in (*STUDIES_OF_PAIRS, *STUDIES_OF_LABELLINGS):
             if self.resampling is None:
                 what, remedy = "is missing", "add `resampling`: resamples, seed and by_stratum"
                 raise wrong(f"`resampling` {what}", remedy)
+            if self.annotations is not None and self.study in STUDIES_OF_PAIRS:
+                refuse_unpaired(self.annotations)
             return self
         for name in ("annotations", "resolve", "resampling"):
             if getattr(self, name) is not None:

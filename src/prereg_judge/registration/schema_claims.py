@@ -117,7 +117,11 @@ class MetricParams(Strict):
         Name | None, Field(description="Whose side is taken: a pool's, or neither.")
     ] = None
     subset: Annotated[
-        Name | None, Field(description="`both` = items of both pools; `free` = convention-free.")
+        Name | None,
+        Field(
+            description="Rows: `both` = of both pools, `free` = convention-free; `all` = every "
+            "row, `decontaminated` = without those on which gold repeats an output."
+        ),
     ] = None
     key: Annotated[
         Name | None, Field(description="Keyed `stored` or `unordered`, not as registered.")
@@ -139,9 +143,9 @@ class MetricParams(Strict):
     other: Annotated[
         Name | None, Field(description="What it is compared with: an output, annotator or pool.")
     ] = None
-    reference: Annotated[Name | None, Field(description="The labelling that is scored against.")] = (
-        None
-    )
+    reference: Annotated[
+        Name | None, Field(description="The labelling that is scored against.")
+    ] = None
     match: Annotated[
         Name | None, Field(description="How marks match: strict, relaxed or coarse.")
     ] = None

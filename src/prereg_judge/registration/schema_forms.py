@@ -10,8 +10,22 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from prereg_judge.registration.schema import STUDIES_OF_TABLES, Items, Registration
+from prereg_judge.registration.schema import (
+    STUDIES_OF_LABELLINGS,
+    STUDIES_OF_TABLES,
+    Items,
+    Registration,
+)
 from prereg_judge.registration.schema_claims import ListOf, wrong
+from prereg_judge.registration.schema_labellings import (
+    Adjudication,
+    Family,
+    Labellings,
+    Merge,
+    Scale,
+    refuse_unfit_annotators,
+    refuse_unfit_swap,
+)
 from prereg_judge.registration.schema_model import NO_MODEL, Model
 from prereg_judge.registration.schema_protocol import NO_PROTOCOL, Executor, Protocol
 from prereg_judge.registration.schema_tables import AssumedModel, JudgeTable, PathText
@@ -28,6 +42,14 @@ _Absent = (
     BeforeValidator(_no_calls),
     Field(exclude=True, validate_default=False, description="Not here: nothing is called."),
 )
+
+
+# Keys of the studies of labellings, and those that each of them has.
+_OF_LABELLINGS = ("labellings", "merge", "family", "scale", "adjudication")
+_KEYS = {
+    "reference-swap": ("labellings", "merge", "family"),
+    "annotators": ("labellings", "merge", "scale", "adjudication"),
+}
 
 
 class TableRegistration(Registration):
@@ -52,6 +74,17 @@ class TableRegistration(Registration):
         AssumedModel | None,
         Field(alias="assumed", description="Values for evenly spread boards; left out = measured."),
     ] = None
+    labellings: Annotated[
+        Labellings | None, Field(description="Spans or labels of the same items, by several.")
+    ] = None
+    merge: Merge = None
+    family: Family = None
+    scale: Annotated[
+        Scale | None, Field(description="What the order of labels means; left out = nothing.")
+    ] = None
+    adjudication: Annotated[
+        Adjudication | None, Field(description="Labels that an adjudicator gave.")
+    ] = None
 
     @property
     def calls(self) -> bool:
@@ -69,8 +102,35 @@ class TableRegistration(Registration):
         return self.assumed_board
 
     @model_validator(mode="after")
+    def _labellings_fit(self) -> Self:
+        given = [name for name in _OF_LABELLINGS if getattr(self, name) is not None]
+        for name in given:
+            if name not in _KEYS.get(self.study, ()):
+                raise wrong(f"`{name}` is not for {self.study}", "leave it out", at=(name,))
+        if self.study == "reference-swap":
+            if self.annotations is not None:
+                what, remedy = "`annotations` is not for reference-swap", "write `labellings`"
+                raise wrong(what, remedy, at=("annotations",))
+            refuse_unfit_swap(self.labellings, self.merge)
+        elif self.study == "annotators":
+            self._annotators_fit(given)
+        return self
+
+    def _annotators_fit(self, given: list[str]) -> None:
+        told = self.annotations
+        if (told is None) == (self.labellings is None):
+            what = "needs one of `annotations` and `labellings`"
+            remedy = "give a table of votes, or files of labellings"
+            raise wrong(what, remedy, at=("labellings",) if told is not None else ())
+        refuse_unfit_annotators(self.labellings, given)
+        for name in ("sample", "gap"):
+            if told is not None and getattr(told, name) is not None:
+                what = f"`{name}` is not for annotators"
+                raise wrong(what, "leave it out", at=("annotations", name))
+
+    @model_validator(mode="after")
     def _tables_fit(self) -> Self:
-        votes = self.study != "pairwise"
+        votes = self.study not in ("pairwise", *STUDIES_OF_LABELLINGS)
         if votes and self.annotations is None:
             raise wrong("`annotations` is missing", "add `annotations`: the table of votes")
         judged = self.study in ("judge-pools", "pairwise")
@@ -104,7 +164,9 @@ def form_of(data: object) -> type[Registration]:
     if not isinstance(data, dict):
         return Registration
     study = data.get("study")
-    tables = study in STUDIES_OF_TABLES or (study == "pairwise" and "judges" in data)
+    tables = study in (*STUDIES_OF_TABLES, *STUDIES_OF_LABELLINGS) or (
+        study == "pairwise" and "judges" in data
+    )
     return TableRegistration if tables else Registration
 
 

@@ -103,7 +103,10 @@ class Annotations(Strict):
     pools: Annotated[
         tuple[Pool, ...],
         ListOf,
-        Field(min_length=2, max_length=2, description="The two pools, pool 1 first."),
+        Field(
+            min_length=1,
+            description="The two pools, pool 1 first; for the study annotators one or more.",
+        ),
     ]
     key: Annotated[
         PairKey,
@@ -132,9 +135,11 @@ class Annotations(Strict):
 
     @model_validator(mode="after")
     def _layout_fits(self) -> Self:
-        if self.pools[0].name == self.pools[1].name:
-            raise wrong("the two pools have one name", "give each its own", at=("pools",))
-        if "neither" in (self.pools[0].name, self.pools[1].name):
+        names = [pool.name for pool in self.pools]
+        if len(set(names)) < len(names):
+            which = "the two pools" if len(names) == 2 else "two pools"
+            raise wrong(f"{which} have one name", "give each its own", at=("pools",))
+        if "neither" in names:
             raise wrong("`neither` is a side of its own", "name the pool", at=("pools",))
         long = self.layout == "long"
         if long and self.columns is None:
@@ -159,6 +164,19 @@ class Annotations(Strict):
         if self.gap == "column" and (self.columns is None or self.columns.gap is None):
             raise wrong("no column holds the gap", "name it under `columns.gap`", at=("gap",))
         return self
+
+
+def refuse_unpaired(told: Annotations) -> None:
+    """Refuse other than two pools where one is compared with the other.
+
+    Raises
+    ------
+    PydanticCustomError
+        If there are fewer, or more.
+    """
+    if len(told.pools) != 2:
+        what = f"compares two pools, and names {len(told.pools)}"
+        raise wrong(what, "name two: pool 1 first", at=("annotations", "pools"))
 
 
 class JudgeTable(Strict):

@@ -143,7 +143,7 @@ def parse_assumed(text: str, *, option: str = "--assume") -> dict[str, Any]:
     scan = Scanner(text, option=option, example=_ASSUMED_EXAMPLE)
     settings: dict[str, Any] = {}
     while True:
-        name = _key(scan, ("span", "shift_sd"), settings)
+        name = key_of(scan, ("span", "shift_sd"), settings)
         settings[name] = scan.number()
         if not scan.word(","):
             break
@@ -159,8 +159,8 @@ def parse_columns(texts: Iterable[str], *, option: str = "--column") -> dict[str
     for text in texts:
         scan = Scanner(text, option=option, example=_COLUMNS_EXAMPLE)
         while True:
-            role = _key(scan, (), columns)
-            columns[role] = _cell(scan, _CELL)
+            role = key_of(scan, (), columns)
+            columns[role] = cell(scan, CELL)
             if not scan.word(","):
                 break
         scan.end()
@@ -174,13 +174,13 @@ def parse_words(texts: Iterable[str], *, option: str) -> dict[str, str]:
         scan = Scanner(text, option=option, example=_WORDS_EXAMPLE)
         while True:
             start = scan.at
-            word = _cell(scan, _WORD)
+            word = cell(scan, WORD)
             if word in words:
                 scan.at = start
                 scan.fail("means two things")
             if not scan.word("="):
                 scan.fail("expected `=` and a, b or tie")
-            words[word] = _cell(scan, _CELL)
+            words[word] = cell(scan, CELL)
             if not scan.word(","):
                 break
         scan.end()
@@ -194,9 +194,9 @@ def parse_pools(texts: Iterable[str], *, option: str = "--pool") -> tuple[dict[s
         scan = Scanner(text, option=option, example=_POOL_EXAMPLE)
         while True:
             name = _named(scan)
-            patterns = [_cell(scan, _PATTERN)]
+            patterns = [cell(scan, _PATTERN)]
             while scan.word("|"):
-                patterns.append(_cell(scan, _PATTERN))
+                patterns.append(cell(scan, _PATTERN))
             pools.append({"name": name, "match": patterns if len(patterns) > 1 else patterns[0]})
             if not scan.word(","):
                 break
@@ -231,10 +231,10 @@ def parse_verdict_columns(text: str, *, option: str = "--verdict-columns") -> di
     scan = Scanner(text, option=option, example=_VERDICT_COLUMNS_EXAMPLE)
     columns: dict[str, Any] = {}
     while True:
-        name = _key(scan, _VERDICT_COLUMNS, columns)
-        found = [_cell(scan, _COLUMN)]
+        name = key_of(scan, _VERDICT_COLUMNS, columns)
+        found = [cell(scan, _COLUMN)]
         while name in _LISTS and scan.word("+"):
-            found.append(_cell(scan, _COLUMN))
+            found.append(cell(scan, _COLUMN))
         columns[name] = found if name in _LISTS else found[0]
         if not scan.word(","):
             break
@@ -246,21 +246,21 @@ def parse_verdict_columns(text: str, *, option: str = "--verdict-columns") -> di
 
 
 # Text up to a mark that ends it; in quotes it may hold any.
-_CELL = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^,"']*))""")
-_WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^=,"']*))""")
+CELL = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^,"']*))""")
+WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^=,"']*))""")
 _PATTERN = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^|,"']*))""")
 _COLUMN = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^+,"']*))""")
 _RUN = re.compile(r"[^:]+")
 
 
-def _cell(scan: Scanner, pattern: re.Pattern[str]) -> str:
-    """A text, quoted or up to the next mark; there must be something."""
+def cell(scan: Scanner, pattern: re.Pattern[str], *, blank: bool = False) -> str:
+    """A text, quoted or up to the next mark; with `blank`, two quotes stand for an empty one."""
     start = scan.at
     match = scan.take(pattern)
     assert match is not None  # it matches nothing too
     quoted = match.group(1) if match.group(1) is not None else match.group(2)
     text = quoted if quoted is not None else match.group(3).strip()
-    if not text.strip():
+    if not text.strip() and not (blank and quoted is not None):
         scan.at = start
         scan.fail("expected a name, in quotes where it holds a mark,")
     return text
@@ -268,13 +268,13 @@ def _cell(scan: Scanner, pattern: re.Pattern[str]) -> str:
 
 def _named(scan: Scanner) -> str:
     """`NAME=`, as pools and judges begin."""
-    name = _cell(scan, _WORD)
+    name = cell(scan, WORD)
     if not scan.word("="):
         scan.fail("expected `=` behind the name")
     return name
 
 
-def _key(scan: Scanner, known: tuple[str, ...], taken: Iterable[str]) -> str:
+def key_of(scan: Scanner, known: tuple[str, ...], taken: Iterable[str]) -> str:
     """`KEY=` with a key that is known, where any are, and not taken."""
     scan.space()
     start = scan.at

@@ -10,11 +10,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from prereg_judge.canon import sha256_value
+from prereg_judge.report.labelling_json import annotators_json, swap_json
+from prereg_judge.report.metric_json import metric_json as metric_json  # it is looked for here
+from prereg_judge.study.annotators import AnnotatorsView
 from prereg_judge.study.expected import METHOD, AgreementCurve
 from prereg_judge.study.judge_pools import JudgeRow
 from prereg_judge.study.leaderboard import BoardRow
 from prereg_judge.study.metric import Metric
 from prereg_judge.study.pairs import SwapTable
+from prereg_judge.study.reference_swap import SwapView
 from prereg_judge.study.rows import Disagreement, Row, TransitionTable
 from prereg_judge.verdict import ClaimOutcome, Verdict
 
@@ -71,6 +75,10 @@ class Result:
         The two pools that a lean or a board is between, pool 1 first.
     board
         Of models: the board of pool 1 beside that of pool 2, in the order of pool 1.
+    swap
+        Where references are exchanged: outputs under references.
+    annotators
+        Where the agreement of annotators is asked: pools, pairs and confusions.
     """
 
     id: str
@@ -95,6 +103,8 @@ class Result:
     judges: tuple[JudgeRow, ...] = ()
     pools: tuple[str, ...] = ()
     board: tuple[BoardRow, ...] = ()
+    swap: SwapView | None = None
+    annotators: AnnotatorsView | None = None
 
 
 @dataclass(frozen=True)
@@ -133,22 +143,6 @@ class DisagreementLine:
     replies: tuple[str | None, ...]
     unscored: tuple[str | None, ...]
     said: tuple[str | None, ...] = ()
-
-
-def metric_json(metric: Metric) -> dict[str, Any]:
-    """A metric as JSON values."""
-    return {
-        "metric": metric.ref.name,
-        "params": dict(metric.ref.params),
-        "value": metric.value,
-        "unit": metric.unit,
-        "k": metric.k,
-        "n": metric.n,
-        "interval": None if metric.interval is None else asdict(metric.interval),
-        "method": metric.method,
-        "undefined": metric.undefined,
-        "note": metric.note,
-    }
 
 
 def _claim_json(outcome: ClaimOutcome) -> dict[str, Any]:
@@ -240,6 +234,8 @@ def score_json(result: Result) -> dict[str, Any]:
         "pools": list(result.pools),
         "judges": [_judge_json(row) for row in result.judges],
         "board": [_board_json(row) for row in result.board],
+        "reference_swap": None if result.swap is None else swap_json(result.swap, result.summary),
+        "annotators": None if result.annotators is None else annotators_json(result.annotators),
         "arms": list(result.arms),
         "expected_agreement": [_curve_json(curve) for curve in result.curves],
         "facts": dict(result.facts),
@@ -253,19 +249,19 @@ _CORE = (
     *("id", "study", "run", "verdict", "reasons", "claims", "metrics", "transitions", "arms"),
     "expected_agreement",
 )
-_OF_PAIRS = ("swap_tables", "pools", "judges", "board")
+_OF_SOME = ("swap_tables", "pools", "judges", "board", "reference_swap", "annotators")
 
 
 def result_sha256(result: Result) -> str:
     """Hash of the numbers and outcomes of a result, without what stands around them.
 
     Numbers are taken to ten digits: libraries of another version may differ in the last ones. What
-    only pairs and votes have is left out where there is none, so that the same numbers keep their
+    only some studies have is left out where there is none, so that the same numbers keep their
     hash over versions that did not know of them.
     """
     value = score_json(result)
     core = {name: value[name] for name in _CORE}
-    core |= {name: value[name] for name in _OF_PAIRS if value[name]}
+    core |= {name: value[name] for name in _OF_SOME if value[name]}
     for table in core["transitions"]:
         if table["order"] is None:
             del table["order"]

@@ -24,6 +24,12 @@ _WORDS = {
     "too_few_models": "a ranking needs two models",
     "all_tied": "every model has the same score",
     "not_connected": "some models never lose to, or never meet, the others",
+    "no_types": "the marks have no types",
+    "no_order": "no order of the labels is registered",
+    "no_adjudication": "no adjudicator's labels are registered",
+    "one_label": "every rating is the same label",
+    "single_annotator": "no item has ratings of two annotators",
+    "not_in_family": "the test is not in the registered family",
     "too_few_resamples": "undefined in most resamples",
     "not_computed": "not given by this study",
 }
@@ -35,9 +41,10 @@ _DRAWN = re.compile(
 )
 # Clauses of a note that a number is not shown without.
 _NO_INTERVAL = re.compile(r"\bno interval\b")
-_LEFT_OUT = re.compile(r"^\d+ of \d+ items left out")
+_LEFT_OUT = re.compile(r"^\d+ of \d+ (?:items|rows) left out")
+_CAVEAT = re.compile(r"^descriptive and selected|^P_o |Landis and Koch")
 # Values that say in which direction something differs, or goes along with something else.
-_SIGNED = ("difference", "slope")
+_SIGNED = ("difference", "slope", "delta", "margin", "interaction", "skew", "gain", "excess")
 
 
 def number(value: float) -> str:
@@ -151,7 +158,7 @@ def observed(metric: Metric) -> str:
         text += f", the {side} limit"
         text += f" of {metric.k}/{metric.n}" if metric.k is not None else ""
         text += _short(metric.method[metric.method.rfind(" (") :]) if "(" in metric.method else ""
-    elif end == "p":
+    elif end in ("p", "p_holm"):
         text = _p_value(metric, text)
     else:
         text = _with_n(metric, text)
@@ -162,7 +169,7 @@ def observed(metric: Metric) -> str:
 
 def explained(metric: Metric) -> str:
     """A metric as it stands in a list of numbers: also which two models a place stands for, why
-    there is no interval, and which items were left out.
+    there is no interval, which items were left out, and what it may not be taken for.
     """
     text = observed(metric)
     if metric.value is None or metric.note is None:
@@ -171,21 +178,31 @@ def explained(metric: Metric) -> str:
     names = [c for c in clauses if "place" in dict(metric.ref.params) and " above " in c]
     why = [c for c in clauses if metric.interval is None and _NO_INTERVAL.search(c)]
     lost = [c for c in clauses if _LEFT_OUT.search(c)]
-    return "; ".join([text, *names, *why, *lost])
+    said = [c for c in clauses if _CAVEAT.search(c)]
+    return "; ".join([text, *names, *why, *lost, *said])
 
 
 def _has_sign(metric: Metric) -> bool:
     base = metric.ref.base.name
-    differs = base.rpartition(".")[2] in _SIGNED or base == "shift.mean"
+    differs = base.rpartition(".")[2] in _SIGNED or base in ("shift.mean", "selection.shift")
     return metric.unit == "correlation" or differs
 
 
 def _p_value(metric: Metric, text: str) -> str:
     """A p-value, and how many went one way and how many the other."""
     text = f"p {text}" if text.startswith("<") else f"p = {text}"
-    if metric.k is None or metric.n is None:
+    if metric.n is None:
         return text
+    if metric.k is None:
+        return f"{text} (n = {metric.n})"
     return f"{text} ({metric.k} against {metric.n - metric.k})"
+
+
+def _is_share(metric: Metric, k: int, n: int) -> bool:
+    """Whether a value is k of n; a difference may name a k that only one of its sides is."""
+    if not _has_sign(metric):
+        return True
+    return n > 0 and metric.value is not None and math.isclose(k / n, metric.value, abs_tol=1e-9)
 
 
 def _with_n(metric: Metric, text: str) -> str:
@@ -193,14 +210,18 @@ def _with_n(metric: Metric, text: str) -> str:
     k, n, unit = metric.k, metric.n, metric.unit
     if n is None:
         return text
-    if k is not None and unit in ("share", "probability"):
+    if k is not None and unit in ("share", "probability") and _is_share(metric, k, n):
         return f"{k}/{n} = {text}"
-    if k is not None and unit in ("items", "models", "pairs", "votes"):
-        return f"{text} of {n}" if unit == "items" and metric.interval else f"{text} of {n} {unit}"
+    if k is not None and unit in _COUNTED:
+        things = unit.removesuffix("s") if n == 1 else unit
+        return (
+            f"{text} of {n}" if unit == "items" and metric.interval else f"{text} of {n} {things}"
+        )
     if k is not None and metric.interval is not None:
         return f"{text} of {n}"
     return f"{text} (n = {n})" if unit in _BARE else f"{text} {unit} (n = {n})"
 
 
+_COUNTED = ("items", "models", "pairs", "votes", "margins")
 # Units that go without saying.
-_BARE = ("share", "probability", "correlation")
+_BARE = ("share", "probability", "correlation", "F1", "coefficient", "distance")

@@ -23,6 +23,12 @@ _SHOWN_IN_ORDER = {"agreement.rate", "wrong.rate"}
 # Of a board: a model's or a place's line is shown for all doubly rated items only.
 _OF_BOARD = {"credit.mean", "shift.mean", "gap.adjacent", "swap.probability"}
 _OTHER_SUBSET = "free"
+# Of labellings: what stands in the tables of scores, differences and neutrality, and what is about
+# another look than the registered one.
+_OF_REFERENCES = {"f1", "delta", "margin", "interaction", "skew", "exact", "band"}
+_OTHER_LOOKS = {"match", "duplicates"}
+# What a kappa is made of stands beside it.
+_OF_KAPPA = (".observed", ".expected")
 _FOLLOWS = {"shift.difference_sd"}
 
 
@@ -33,7 +39,24 @@ def standard_metrics(result: Result) -> list[Metric]:
     follows from another line and what a table of its own shows.
     """
     shares = {(m.ref.name, m.ref.params) for m in result.summary if m.unit == "share"}
-    return [m for m in result.summary if _is_standard(m, shares)]
+    found = [m for m in result.summary if _is_standard(m, shares)]
+    if result.swap is not None:
+        return [m for m in found if not _of_references(m)]
+    if result.annotators is not None:
+        shown = {m.ref for m in result.annotators.pairs}
+        if len(result.annotators.pools) > 1:
+            shown |= {m.ref for some in result.annotators.pools.values() for m in some}
+        shown |= {m.ref for some in result.annotators.merged.values() for m in some}
+        return [m for m in found if m.ref not in shown and not m.ref.name.endswith(_OF_KAPPA)]
+    return found
+
+
+def _of_references(metric: Metric) -> bool:
+    """Whether it stands in a table of references, or is about another look."""
+    head, params = metric.ref.name.partition(".")[0], dict(metric.ref.params)
+    if head in _OF_REFERENCES or not _OTHER_LOOKS.isdisjoint(params):
+        return True
+    return "subset" in params and head != "items"
 
 
 def _is_standard(metric: Metric, shares: set[tuple[str, tuple[tuple[str, str], ...]]]) -> bool:

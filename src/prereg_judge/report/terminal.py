@@ -17,10 +17,12 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
+from prereg_judge.report.annotators import annotators_parts
 from prereg_judge.report.files import PostHocLine, Result, RunLine
 from prereg_judge.report.numbers import explained, number, observed
 from prereg_judge.report.pairs import board_table, judges_table, swap_parts
 from prereg_judge.report.standard import standard_metrics
+from prereg_judge.report.swap import swap_parts as reference_parts
 from prereg_judge.study.expected import AgreementCurve
 from prereg_judge.study.metric import Metric
 from prereg_judge.study.rows import TransitionTable
@@ -188,6 +190,8 @@ def render(result: Result, *, everything: bool = False) -> RenderableType:
         *((board_table(result.board, pools=result.pools),) if result.board else ()),
         *((judges_table(result.judges, pools=result.pools),) if result.judges else ()),
         *swap_parts(result.swaps, sides=result.sides),
+        *(reference_parts(result.swap, result.summary) if result.swap else ()),
+        *(annotators_parts(result.annotators) if result.annotators else ()),
         *(transition_table(t, arms=result.arms) for t in result.tables),
         *(curve_table(c) for c in result.curves),
         claims_table(result.verdict.outcomes, primary=result.primary),

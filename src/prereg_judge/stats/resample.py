@@ -24,7 +24,7 @@ BLOCK_BYTES = 32_000_000
 MOST_UNDEFINED = 0.05
 _INT32 = 2**31
 # Differences between values below this share of them are rounding.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +241,7 @@ def percentile_interval(values: ArrayLike, *, level: float) -> Percentile | None
     undefined = len(found) - len(defined)
     if undefined > MOST_UNDEFINED * len(found):
         return None
-    if defined.max() - defined.min() <= _ROUNDING * np.abs(defined).max():
+    if defined.max() - defined.min() <= ROUNDING * np.abs(defined).max():
         return None
     low, high = np.quantile(defined, [(1.0 - level) / 2, (1.0 + level) / 2])
     return Percentile(float(low), float(high), undefined)

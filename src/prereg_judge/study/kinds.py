@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from prereg_judge.study import (
+    annotators,
     judge_pools,
     leaderboard,
     leaderboard_computer,
     pairwise,
     path_fidelity,
     pools,
+    reference_swap,
     self_agreement,
 )
 from prereg_judge.study.expected import AgreementCurve
 from prereg_judge.study.metric import Catalogue, Metric, MetricRef, MetricSpec
-from prereg_judge.study.outcomes import StudyInput, TableInput
+from prereg_judge.study.outcomes import StudyInput
 from prereg_judge.words import SetRole
+
+# From what a study reads of tables to the known values of its metrics' parameters.
+Parameters = Callable[[Any], dict[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,8 @@ class Study:
     curves
         The agreement to be expected over temperatures, where the study and the run give it.
     parameters
-        Known values of the parameters of metrics that are about a table of votes, by name.
+        Known values of the parameters of metrics that are about tables, by name: of what the study
+        reads, which is a `TableInput`, a `SwapInput` or an `AnnotatorsInput`.
     vote_specs
         Metrics that a table of votes adds to those of a run.
     """
@@ -53,7 +60,7 @@ class Study:
     protocol_words: Callable[..., list[str]]
     plain_words: Callable[[StudyInput], list[str]]
     curves: Callable[[StudyInput], tuple[AgreementCurve, ...]]
-    parameters: Callable[[TableInput], dict[str, tuple[str, ...]]]
+    parameters: Parameters
     vote_specs: tuple[MetricSpec, ...] = ()
 
     def metrics(self, roles: Sequence[SetRole], *, votes: bool, calls: bool = True) -> Catalogue:
@@ -72,15 +79,17 @@ class Study:
         return replace(catalogue, specs={**catalogue.specs, **added})
 
 
-def _no_parameters(_table: TableInput) -> dict[str, tuple[str, ...]]:
+def _no_parameters(_table: object) -> dict[str, tuple[str, ...]]:
     return {}
 
 
-_OF_TABLES = {
+_OF_TABLES: dict[str, Parameters] = {
     pairwise.STUDY: judge_pools.parameters,
     pools.STUDY: pools.parameters,
     judge_pools.STUDY: judge_pools.parameters,
     leaderboard.STUDY: leaderboard_computer.parameters,
+    reference_swap.STUDY: reference_swap.parameters,
+    annotators.STUDY: annotators.parameters,
 }
 
 STUDIES: dict[str, Study] = {
@@ -95,7 +104,16 @@ STUDIES: dict[str, Study] = {
         _OF_TABLES.get(module.STUDY, _no_parameters),
         judge_pools.LEAN_SPECS if module is pairwise else (),
     )
-    for module in (self_agreement, path_fidelity, pairwise, pools, judge_pools, leaderboard)
+    for module in (
+        self_agreement,
+        path_fidelity,
+        pairwise,
+        pools,
+        judge_pools,
+        leaderboard,
+        reference_swap,
+        annotators,
+    )
 }
 
 

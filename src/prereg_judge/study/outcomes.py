@@ -235,7 +235,7 @@ class AnnotatorsInput:
     ratings: Ratings | None = None
     split: SplitRule = "exclude"
     labelled: Labelled | None = None
-    pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     duplicates: Duplicates = "keep_all"
 
 

@@ -5,7 +5,8 @@ Knows neither pools nor models; what a metric means is for the study to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,6 +199,28 @@ def method_words(resampling: Resampling) -> str:
 def joined(*notes: str | None) -> str | None:
     """Clauses as one note; None where there is none."""
     return "; ".join(note for note in notes if note) or None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An input, equal to another where the same sums can be made of both.
+
+    What a score shows is asked for in several steps, and drawing resamples is most of the work: by
+    this a study keeps what it has summed from one step to the next.
+
+    Attributes
+    ----------
+    of
+        The part of the input that is looked at.
+    resampling
+        The registered bootstrap.
+    data
+        The input itself.
+    """
+
+    of: Hashable
+    resampling: Resampling | None
+    data: StudyInput = field(compare=False, repr=False)
 
 
 def no_words(*, decoding: Decoding, passes: int) -> list[str]:

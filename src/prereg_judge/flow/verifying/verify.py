@@ -27,8 +27,8 @@ BEYOND = (
 )
 # The last of them where nothing is called.
 _OF_TABLES = (
-    "that the votes and verdicts in the tables are those that were given, and that nobody had read "
-    "them before the lock"
+    "that the votes, verdicts and labels in the tables are those that were given, and that nobody "
+    "had read them before the lock"
 )
 
 

@@ -1,0 +1,160 @@
+"""The study `annotators`: whether disagreement sits in a label, and the sentences that warn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from prereg_judge.ratings import Ratings
+from prereg_judge.study import annotators
+from prereg_judge.study.annotators_computer import Computer
+from prereg_judge.study.annotators_diagnosis import Diagnosis, diagnosis_of
+from prereg_judge.study.annotators_groups import Group
+from prereg_judge.study.outcomes import Resampling
+from study.annotators_made import asked, get, rated, value
+
+LABELS = "abcd"
+
+
+def noisy(
+    seed: int, slip: Callable[[np.random.Generator, int], int], *, shares: tuple[float, ...]
+) -> Ratings:
+    """Two hundred items of true labels by `shares`, three annotators, each changed by `slip`."""
+    generator = np.random.default_rng(seed)
+    true = generator.choice(4, size=200, p=shares)
+    rows = ["".join(LABELS[slip(generator, int(x))] for _ in range(3)) for x in true]
+    return rated(rows, labels=LABELS)
+
+
+def diagnosed(table: Ratings) -> Diagnosis:
+    """The diagnosis of all annotators."""
+    computer = Computer(asked(table, resampling=Resampling(200, 3)))
+    assert computer.groups is not None
+    found = diagnosis_of(Group(), groups=computer.groups, drawing=computer.drawing)
+    assert found is not None
+    return found
+
+
+EVEN = (0.25, 0.25, 0.25, 0.25)
+SKEWED = (0.55, 0.25, 0.15, 0.05)
+
+
+@pytest.mark.parametrize("shares", [EVEN, SKEWED])
+@pytest.mark.parametrize("by_frequency", [False, True])
+def test_noise_everywhere_is_called_spread(
+    shares: tuple[float, ...], *, by_frequency: bool
+) -> None:
+    """Slips to any label, or by the labels' frequencies, are spread in 95% of simulations."""
+
+    def slip(generator: np.random.Generator, true: int) -> int:
+        if generator.random() >= 0.2:
+            return true
+        return int(generator.choice(4, p=shares if by_frequency else EVEN))
+
+    spread = sum(not diagnosed(noisy(seed, slip, shares=shares)).sits_in for seed in range(60))
+    assert spread >= 57
+
+
+def test_a_label_that_is_not_told_apart_is_found() -> None:
+    """Annotators who take c for any other label, and others for c: disagreement sits in c."""
+
+    def slip(generator: np.random.Generator, true: int) -> int:
+        if true == 2 and generator.random() < 0.5:
+            return int(generator.integers(4))
+        return 2 if generator.random() < 0.05 else true
+
+    found = [diagnosed(noisy(seed, slip, shares=EVEN)) for seed in range(20)]
+    assert all([s.label for s in one.sits_in] == ["c"] for one in found)
+
+
+def test_two_labels_that_are_confused_are_both_named() -> None:
+    """Annotators who cannot tell a from b: both are named, and their confusion first."""
+
+    def slip(generator: np.random.Generator, true: int) -> int:
+        if true < 2 and generator.random() < 0.4:
+            return 1 - true
+        return int(generator.integers(4)) if generator.random() < 0.03 else true
+
+    table = noisy(1, slip, shares=EVEN)
+    assert {s.label for s in diagnosed(table).sits_in} == {"a", "b"}
+    said = " ".join(annotators.plain_words(asked(table)))
+    assert "Disagreement of all annotators sits in `" in said
+    assert "The most frequent confusions: `a` and `b` (" in said
+
+
+def test_two_labels_tell_nothing() -> None:
+    """With two labels both take part in every disagreement: no excess, and a sentence says so."""
+    data = asked(rated(["ab", "aa", "bb", "ba"] * 5))
+    assert value(data, "disagreement.share", label="a") == 1
+    found = get(data, "disagreement.excess", label="a")
+    assert (found.value, found.interval) == (0.0, None)
+    said = annotators.plain_words(data)
+    assert said[0] == (
+        "Every one of the 10 disagreements of all annotators is between the same two labels, so "
+        "there is no telling whether it sits in one of them."
+    )
+
+
+def test_shares_of_disagreements_by_hand() -> None:
+    """Two of three disagreements involve c; the labels' frequencies alone would give less."""
+    data = asked(rated(["ac", "bc", "ab", "aa", "bb", "aa"]))
+    found = get(data, "disagreement.share", label="c")
+    assert (found.k, found.n) == (2, 3)
+    assert found.value == pytest.approx(2 / 3)
+    p = {"a": 6 / 12, "b": 4 / 12, "c": 2 / 12}
+    expected = 2 * p["c"] * (1 - p["c"]) / (1 - sum(x * x for x in p.values()))
+    assert value(data, "disagreement.excess", label="c") == pytest.approx(2 / 3 - expected)
+
+
+def test_the_paradox_of_prevalence_is_told_with_numbers() -> None:
+    """Kappa near 0 at 95% agreement: the sentence gives both, the frequent label and AC1."""
+    data = asked(rated(["aa"] * 95 + ["ab"] * 3 + ["ba"] * 2))
+    said = next(text for text in annotators.plain_words(data) if "paradox" in text)
+    assert "although 95.0% of the ratings agree: `a` has 97.5% of the ratings" in said
+    assert "chance alone would agree on 95.1%" in said
+    assert "Gwet's AC1, which takes chance otherwise, is 0.95." in said
+    balanced = asked(rated(["aa"] * 48 + ["bb"] * 47 + ["ab"] * 5))
+    assert not any("paradox" in text for text in annotators.plain_words(balanced))
+
+
+def test_kappa_can_fall_where_agreement_rises() -> None:
+    """Merging labels that are told apart well hides few disagreements: kappa goes down."""
+    rows = ["aa"] * 30 + ["bb"] * 30 + ["cc"] * 30 + ["ac", "ca", "bc", "cb"] * 3 + ["ab"]
+    data = asked(rated(rows, coarse={"a": "ab", "b": "ab"}))
+    gain = get(data, "merge.gain")
+    assert (gain.k, gain.n) == (1, 103)
+    assert gain.value == pytest.approx(1 / 103)
+    assert get(data, "merge.hidden.count").k == 1
+    assert get(data, "merge.hidden.rate").n == 13
+    fine, coarse = (value(data, "kappa.fleiss", labels=x) for x in ("fine", "coarse"))
+    assert coarse < fine
+    said = next(text for text in annotators.plain_words(data) if "map" in text)
+    assert "hides 1 of 13 pairs" in said
+    assert "kappa goes down although agreement goes up" in said
+
+
+def test_a_map_that_hides_nothing_or_everything() -> None:
+    """Both ends have values and say why the bootstrap collapses, or what Wilson allows."""
+    none = asked(rated(["ac", "bc", "aa", "bb"] * 4, coarse={"a": "x", "b": "x"}))
+    found = get(none, "merge.gain")
+    assert (found.value, found.interval) == (0.0, None)
+    assert "no disagreement is hidden in all" in (found.note or "")
+    rate = get(none, "merge.hidden.rate").interval
+    assert rate is not None
+    assert (rate.low, rate.method) == (0.0, "wilson on items, all alike")
+    every = asked(rated(["ab", "ab", "aa", "bb"], coarse={"a": "x", "b": "x"}))
+    assert value(every, "merge.hidden.rate") == 1
+    assert get(every, "kappa.fleiss", labels="coarse").undefined == "one_label"
+    said = " ".join(annotators.plain_words(every))
+    assert "kappa is undefined under coarse labels" in said
+
+
+def test_single_ratings_are_said_to_say_nothing() -> None:
+    """Items that one annotator rated are counted in a sentence; a table of them says no more."""
+    said = annotators.plain_words(asked(rated(["ab", "a.", ".b", "aa"])))
+    assert said[0].startswith("2 of 4 items have one rating: nobody could contradict it")
+    assert annotators.plain_words(asked(rated(["a.", ".b"]))) == [
+        "No item has ratings of two annotators, so nothing shows how far they agree."
+    ]
