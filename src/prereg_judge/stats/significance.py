@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from statsmodels.stats.multitest import multipletests
 
-from prereg_judge.stats.resample import MOST_UNDEFINED
-
-# Differences between draws below this share of the largest are rounding.
-_ROUNDING = 1e-12
+from prereg_judge.stats.resample import MOST_UNDEFINED, ROUNDING
 
 
 def bootstrap_p(draws: ArrayLike) -> float | None:
@@ -57,7 +54,7 @@ def bootstrap_p(draws: ArrayLike) -> float | None:
     defined = found[~np.isnan(found)]
     if len(found) - len(defined) > MOST_UNDEFINED * len(found):
         return None
-    rounding = _ROUNDING * float(np.abs(defined).max())
+    rounding = ROUNDING * float(np.abs(defined).max())
     if defined.max() - defined.min() <= rounding:
         return None
     below, above = int((defined <= rounding).sum()), int((defined >= -rounding).sum())
