@@ -356,7 +356,7 @@ def test_delete_the_lock_and_take_a_part(tmp_path: Path) -> None:
     assert "Exposure: full" in done.out
     assert "run 1 of 'x'" in " ".join(done.out.split())
     told = verify(root, "y")
-    told.open("run 1 of 'x'", "its lock is gone")
+    told.open("run 1 of 'x'", "its lock is not here")
     verify(root, "--all").caught("the lock is missing")
 
 

@@ -163,6 +163,27 @@ def test_a_bundle_with_one_span_moved(tmp_path: Path) -> None:
     refused(root, "bundle", "x", "--out", str(tmp_path / "b.zip"), says=(file,))
 
 
+def test_a_bundle_beside_other_registrations(tmp_path: Path) -> None:
+    """What another registration had read before this lock cannot be told from a bundle: that is
+    said, and is no violation.
+    """
+    root = tmp_path / "w"
+    write_labels(root)
+    write_annotators(root, "other")
+    scored(locked(root, "other"), "other")
+    root = swapped(root)
+    scored(root, "x")
+    verify(root).clean()
+    archive = tmp_path / "b.zip"
+    assert prereg("bundle", "x", "--out", str(archive), root=root).code == 0
+    (tmp_path / "empty").mkdir()
+    done = prereg("verify", str(archive), root=tmp_path / "empty")
+    assert done.code == 0, done
+    said = " ".join(done.out.split())
+    assert "whether run 1 of 'other' had used some of these rows: its lock is not here" in said
+    assert "all uses in this ledger by then that can be told here" in said
+
+
 # --- Registering after looking --------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -44,8 +45,10 @@ def f1_of(shared: int, mine: int, theirs: int) -> Number:
 
 
 def minus(one: Number, two: Number) -> Number:
-    """A difference, undefined where either side is."""
-    return None if one is None or two is None else one - two
+    """A difference, undefined where either side is; none where only rounding tells them apart."""
+    if one is None or two is None:
+        return None
+    return 0.0 if -1e-12 < one - two < 1e-12 else one - two
 
 
 @dataclass
@@ -146,6 +149,15 @@ class Brute:
         one = self.exact(rows, match, a, reference)
         return minus(one, self.exact(rows, match, b, reference))
 
+    def signs(self, rows: Sequence[Row], match: Match, a: str, b: str, reference: str) -> list[int]:
+        """For each item whose rows equal one output more often than another: which, as 1 or -1."""
+        leads: dict[str, int] = {}
+        for row in rows:
+            gold = self.marks(row, reference, match)
+            lead = (self.marks(row, a, match) == gold) - (self.marks(row, b, match) == gold)
+            leads[row.item] = leads.get(row.item, 0) + lead
+        return [1 if lead > 0 else -1 for lead in leads.values() if lead]
+
     def spread(self, rows: Sequence[Row], match: Match, output: str) -> Number:
         """Largest minus smallest F1 over all other labellings."""
         found = [self.f1(rows, match, output, name) for name in self.names if name != output]
@@ -177,6 +189,13 @@ def p_of(draws: Sequence[Number]) -> float:
     values = [value for value in draws if value is not None]
     below, above = sum(v <= 0 for v in values), sum(v >= 0 for v in values)
     return min(1.0, 2 * (1 + min(below, above)) / (len(values) + 1))
+
+
+def sign_test_of(signs: Sequence[int]) -> float:
+    """Exact two-sided sign test: every way in which the signs could have fallen, counted."""
+    n, rarer = len(signs), min(signs.count(1), signs.count(-1))
+    as_uneven = sum(comb(n, k) for k in range(n + 1) if min(k, n - k) <= rarer)
+    return float(as_uneven / 2**n)
 
 
 def holm_of(ps: Sequence[float]) -> list[float]:

@@ -294,7 +294,7 @@ def test_one_label_of_several_is_told_of_ac1() -> None:
     data = asked(rated(["aa", "aa", "aa"], labels="ab"))
     found = get(data, "ac1")
     assert (found.value, found.interval) == (1.0, None)
-    assert "every rating is the same label" in (found.note or "")
+    assert "every rating that has a partner is one label" in (found.note or "")
     assert get(data, "kappa.fleiss").undefined == "one_label"
 
 

@@ -12,6 +12,7 @@ from prereg_judge.study import annotators
 from prereg_judge.study.annotators_computer import Computer
 from prereg_judge.study.annotators_diagnosis import Diagnosis, diagnosis_of
 from prereg_judge.study.annotators_groups import Group
+from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.outcomes import Resampling
 from study.annotators_made import asked, get, rated, value
 
@@ -112,7 +113,7 @@ def test_the_paradox_of_prevalence_is_told_with_numbers() -> None:
     """Kappa near 0 at 95% agreement: the sentence gives both, the frequent label and AC1."""
     data = asked(rated(["aa"] * 95 + ["ab"] * 3 + ["ba"] * 2))
     said = next(text for text in annotators.plain_words(data) if "paradox" in text)
-    assert "although 95.0% of the ratings agree: `a` has 97.5% of the ratings" in said
+    assert "on the mean over items, 95.0% of the pairs of ratings agree: `a` has 97.5%" in said
     assert "chance alone would agree on 95.1%" in said
     assert "Gwet's AC1, which takes chance otherwise, is 0.95." in said
     balanced = asked(rated(["aa"] * 48 + ["bb"] * 47 + ["ab"] * 5))
@@ -158,3 +159,16 @@ def test_single_ratings_are_said_to_say_nothing() -> None:
     assert annotators.plain_words(asked(rated(["a.", ".b"]))) == [
         "No item has ratings of two annotators, so nothing shows how far they agree."
     ]
+
+
+def test_few_disagreements_tell_nothing() -> None:
+    """One label in each of four disagreements among a hundred items is no finding: slips that fall
+    on any label do that often.
+    """
+    data = asked(rated(["aa"] * 40 + ["bb"] * 36 + ["cc"] * 20 + ["ab", "ac", "ba", "ca"]))
+    said = annotators.plain_words(data)
+    (told,) = (text for text in said if "sits in" in text)
+    assert "cannot be told: 4 items hold one, and it takes 25" in told
+    found = annotators.compute(data, [MetricRef.of("disagreement.excess", label="a")])
+    (metric,) = found.values()
+    assert "only 4 items differ, so the interval is too narrow" in (metric.note or "")

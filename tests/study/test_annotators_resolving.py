@@ -73,7 +73,7 @@ def test_exclusion_selects_and_the_shift_says_how() -> None:
     assert "biased upward" in (found.note or "")
     assert "8 of 12 items are left" in (found.note or "")
     said = " ".join(annotators.plain_words(data))
-    assert "leaves 8 of 12 (66.7%), and selects: the share of `a` is +25.0 points" in said
+    assert "leaves 8 of 12 (66.7%), and selects: the share of `a` is +25.00 points" in said
 
 
 def test_without_disputes_nothing_is_selected() -> None:

@@ -19,7 +19,6 @@ from prereg_judge.study.reference_swap import (
     view,
 )
 from prereg_judge.study.swap_computer import Computer
-from prereg_judge.study.swap_words import skew_tests
 from study.swap_made import (
     NAMES,
     RESAMPLING,
@@ -141,32 +140,10 @@ def test_a_copy_of_an_output_is_found_and_its_delta_does_not_outlive_decontamina
     assert any(f"{clean.n} of 500 rows are left" in line for line in said)
 
 
-def test_with_neutral_references_the_sentence_stays_away() -> None:
-    """Independent references, equally good outputs: in at most 5% of 60 seeded tables it fires."""
-    fired = 0
-    for seed in range(60):
-        rows = planted(60, seed=seed, strata=2)
-        computer = Computer(study(labelled(rows), resampling=None))
-        fired += any(p <= 0.05 for p in skew_tests(computer).values())
-    assert fired <= 3
-
-
 def test_few_rows_left_are_said_to_be_too_few() -> None:
     """Below 30 rows without shared ones, nothing is to be concluded, and it says so."""
     said = plain_words(study(labelled(planted(60, seed=1, copied=0.9))))
     assert any("too few to conclude from: fewer than 30 rows" in line for line in said)
-
-
-def test_what_a_skew_says_of_copies() -> None:
-    """Where items have several rows, the exact test is said to take them as independent."""
-    rows = planted(40, seed=2, copied=0.9)
-    data = study(labelled([*rows, *rows]))
-    assert "takes rows as independent" in (one(data, "skew.p", reference="gold").note or "")
-    first = one(data, "skew.p", reference="gold", duplicates="first")
-    assert "independent" not in (first.note or "")
-    rate = one(data, "exact.rate", output="A", reference="gold")
-    assert rate.interval is not None
-    assert "bootstrap" in rate.interval.method
 
 
 def test_a_test_is_in_the_family_however_it_is_written() -> None:

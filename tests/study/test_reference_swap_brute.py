@@ -17,7 +17,8 @@ from prereg_judge.study.outcomes import Resampling
 from prereg_judge.study.reference_swap import compute
 from prereg_judge.study.swap_computer import Computer
 from prereg_judge.study.swap_sums import SUBSETS, Estimate, Look
-from study.swap_brute import Asked, Brute, Number, drawn_items, holm_of, p_of
+from prereg_judge.study.swap_tests import Difference
+from study.swap_brute import Asked, Brute, Number, drawn_items, holm_of, p_of, sign_test_of
 from study.swap_made import Marks, Row, labelled, one, random_rows, study
 
 REPOSITORY = Path(__file__).parents[2]
@@ -92,8 +93,15 @@ class Both:
             compare(scores.interaction(look, a, b, r), (a, b), brute.interaction, a, b, r)
         for o in outputs:
             spread = scores.spread(look, o)
-            if not spread.left_out and spread.estimate.draws is not None:
-                compare(spread.estimate, outputs, brute.spread, o)
+            if not spread.left_out and not math.isnan(spread.value):
+                assert spread.value == brute.spread(brute.counting(asked, outputs), match, o)
+                count += 1
+        for r in references:
+            signs = brute.signs(brute.counting(asked, (a, b)), match, a, b, r)
+            assert scores.signs(look, a, b, r) == (signs.count(1), signs.count(-1)), (look, r)
+            p = self.computer.values.p(Difference("skew", look, a, b, r))
+            if p.value is not None:
+                assert p.value == pytest.approx(sign_test_of(signs), rel=1e-9), (look, r)
         return count
 
 

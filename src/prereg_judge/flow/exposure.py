@@ -179,16 +179,10 @@ def exposure_at_lock(
 ) -> LockedExposure:
     """What had been seen when a lock was made, computed anew from the ledger as it is now.
 
-    Where the lock of an earlier run is gone since, what this lock says of it stands.
+    Where the lock of an earlier run is gone since, what this lock says of it stands; also that it
+    says nothing (`untold_since`).
     """
-    before = list(
-        takewhile(
-            lambda e: e.get("lock") != lock_sha256 or e["event"] == "run_started",
-            ledger_events(workspace),
-        )
-    )
-    identity, rows = identity_in_lock(inputs, lock)
-    known = {(s.id, s.what): s for s in known_uses(workspace, before, identity, rows)}
+    known = _known_before(workspace, inputs, lock, lock_sha256)
     told = lock.exposure
     if told is None:  # a lock of the first form
         every = tuple(known.values())
@@ -197,12 +191,42 @@ def exposure_at_lock(
     kept = {(s.id, s.what): s for s in told.known}
     for key, seen in known.items():
         then = kept.get(key)
+        if then is None and _says_nothing(seen):
+            continue
         if then is not None and _tells_more(then, seen):
             kept[key] = replace(then, at=seen.at, verdicts=seen.verdicts)
         else:
             kept[key] = seen
     every = tuple(kept.values())
     return LockedExposure(told.stated, highest([told.level, _level_here(inputs, every)]), every)
+
+
+def untold_since(
+    workspace: Workspace, inputs: Inputs, lock: Lock, lock_sha256: str
+) -> tuple[Seen, ...]:
+    """Uses before a lock that it does not name, and of which nothing can be told any more.
+
+    When it was made, their locks said that they had nothing in common; a bundle does not hold them.
+    """
+    told = {(s.id, s.what) for s in lock.exposure.known} if lock.exposure else set()
+    known = _known_before(workspace, inputs, lock, lock_sha256)
+    return tuple(s for key, s in known.items() if key not in told and _says_nothing(s))
+
+
+def _says_nothing(seen: Seen) -> bool:
+    return seen.same == (UNTOLD,)
+
+
+def _known_before(
+    workspace: Workspace, inputs: Inputs, lock: Lock, lock_sha256: str
+) -> dict[tuple[str, str], Seen]:
+    """The uses that the ledger, as it is now, knows of before a lock."""
+    before = takewhile(
+        lambda e: e.get("lock") != lock_sha256 or e["event"] == "run_started",
+        ledger_events(workspace),
+    )
+    identity, rows = identity_in_lock(inputs, lock)
+    return {(s.id, s.what): s for s in known_uses(workspace, list(before), identity, rows)}
 
 
 def _level_here(inputs: Inputs, known: Iterable[Seen]) -> ExposureLevel:

@@ -13,6 +13,7 @@ from prereg_judge.registration.schema import STUDIES_OF_LABELLINGS, Registration
 from prereg_judge.registration.schema_forms import TableRegistration
 from prereg_judge.report.numbers import of_things, plain
 from prereg_judge.study.outcomes import SwapInput
+from prereg_judge.wording import listed
 
 
 def labelling_words(model: Registration, tables: Tables) -> dict[str, str]:
@@ -93,6 +94,12 @@ def _of_annotators(model: TableRegistration, tables: Tables) -> dict[str, str]:
         by = of_things(len(ratings.annotators), "annotator")
         of = f"{of_things(len(ratings.item), 'rating')} of {of_things(len(ratings.items), 'item')}"
         facts["ratings"] = f"{of} by {by}, in {of_things(len(ratings.pools), 'pool')}"
+        given = len(tables.votes.votes) if tables.votes is not None else len(ratings.item)
+        if twice := given - len(ratings.item):
+            facts["voted twice"] = (
+                f"{of_things(twice, 'vote')} by an annotator who had judged the same item, the "
+                "other way round: the first counts"
+            )
     if model.scale is not None:
         values = model.scale.values
         facts["scale"] = (
@@ -102,5 +109,16 @@ def _of_annotators(model: TableRegistration, tables: Tables) -> dict[str, str]:
         )
     if model.adjudication is not None and tables.adjudicated is not None:
         n = of_things(len(tables.adjudicated.labels), "label")
-        facts["adjudication"] = f"{model.adjudication.file} ({n})"
+        facts["adjudication"] = f"{model.adjudication.file} ({n}{_new_labels(tables)})"
     return facts
+
+
+def _new_labels(tables: Tables) -> str:
+    """The adjudicator's labels that no annotator gave, which may be slips of the pen."""
+    told = tables.annotators
+    if told is None or told.ratings is None or told.ratings.adjudicated is None:
+        return ""
+    ratings = told.ratings
+    by_hand = set(np.unique(told.ratings.adjudicated).tolist()) - {-1}
+    new = sorted(ratings.labels[at] for at in by_hand - set(np.unique(ratings.label).tolist()))
+    return f"; given by no annotator: {listed(new, most=5)}" if new else ""

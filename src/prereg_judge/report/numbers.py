@@ -27,7 +27,7 @@ _WORDS = {
     "no_types": "the marks have no types",
     "no_order": "no order of the labels is registered",
     "no_adjudication": "no adjudicator's labels are registered",
-    "one_label": "every rating is the same label",
+    "one_label": "every rating that has a partner is the same label",
     "single_annotator": "no item has ratings of two annotators",
     "not_in_family": "the test is not in the registered family",
     "too_few_resamples": "undefined in most resamples",

@@ -133,12 +133,15 @@ def _neutrality_table(summary: Sequence[Metric]) -> list[RenderableType]:
         cells = (row.reference, equal, explained(row.skew.difference), told)
         table.add_row(*map(escape, cells))
     title = "Neutrality: rows on which a reference equals an output exactly"
-    legend = "p: exact paired test of the rows that equal one output alone, not adjusted."
+    legend = (
+        "p: exact paired test of the items that equal one output alone, not adjusted unless it "
+    )
+    legend += "says so (Holm over the registered family; the notes adjust over all tests of skew)."
     return [Group(Text(title, style="bold"), table, Text(legend, style="dim"))]
 
 
 def _band(view: SwapView, summary: Sequence[Metric]) -> list[RenderableType]:
-    """How wide the band is, and from each output alone; the margins that lie inside it."""
+    """How wide the band is, and from each output alone; the margins no larger than it."""
     found = [m for m in summary if m.ref.name == "band.width" and not _looks(m)]
     if not found:
         return []
@@ -151,16 +154,16 @@ def _band(view: SwapView, summary: Sequence[Metric]) -> list[RenderableType]:
     if view.band.width is None:
         return [text]
     if not view.inside:
-        text.append(f"\nNone of {of_things(view.margins, 'margin')} lies inside.", style="not bold")
+        text.append(f"\nNone of {of_things(view.margins, 'margin')} is so small.", style="not bold")
         return [text]
     table = Table()
-    for name in ("margin inside the band", "under", "F1"):
+    for name in ("margin no larger than the band", "under", "F1"):
         table.add_column(name, overflow="fold")
     for margin in view.inside:
         pair = f"{margin.output} - {margin.other}"
         table.add_row(escape(pair), escape(margin.reference), signed(margin.value))
     legend = f"{len(view.inside)} of {of_things(view.margins, 'margin')}; "
-    legend += "n and interval of each: in the table of differences. Inside is no test."
+    legend += "n and interval of each: in the table of differences. This is no test."
     return [Group(text, table, Text(legend, style="dim"))]
 
 

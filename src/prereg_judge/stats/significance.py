@@ -41,10 +41,9 @@ def bootstrap_p(draws: ArrayLike) -> float | None:
     It is at most 5% about where the 95% percentile interval leaves out 0, of which it is the
     inverse. It is never 0: the smallest is 2 / (R + 1). Draws that differ from 0 by rounding only
     count as 0, which can but raise it.
-    Source: Davison and Hinkley (1997), Bootstrap Methods and their Application, section 4.2 (the
-    one added to both counts) and section 5.3 (percentile limits); Efron and Tibshirani (1993), An
-    Introduction to the Bootstrap, section 15.4 (a test as the level of the interval that just
-    reaches 0).
+    Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, section 15.4 (inverting a
+    percentile interval: the level of the one that just reaches 0). The added one is as in Davison
+    and Hinkley (1997), Bootstrap Methods and their Application, chapter 4.
     """
     found = np.asarray(draws, dtype=np.float64)
     if found.ndim != 1 or len(found) == 0:

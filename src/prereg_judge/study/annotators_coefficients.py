@@ -44,7 +44,7 @@ from prereg_judge.study.outcomes import Resampling
 from prereg_judge.study.pools import vote_pairs
 
 NO_PAIR = "no item has two ratings"
-ONE_LABEL = "every rating is the same label, so there is nothing to agree on beyond chance"
+ONE_LABEL = "every rating that has a partner is one label: nothing to agree on beyond chance"
 NO_SCALE = "no order of the labels is registered (`scale`)"
 NO_MAP = "no map of fine labels to coarse ones is registered"
 _ALIKE = "no two ratings of an item differ: it is 1"
@@ -81,6 +81,25 @@ def lacking(ref: MetricRef, spec: MetricSpec, counts: Ints) -> Metric | None:
     if not (total > 1).any():
         return undefined_metric(ref, spec, reason="single_annotator", note=NO_PAIR, n=0)
     return None
+
+
+# With fewer items than this that hold a disagreement, intervals are too narrow: measured, a label
+# was said to stand out in up to a third of tables in which none did.
+FEW_DIFFERING = 25
+
+
+def differing_items(counts: Ints) -> int:
+    """Items of which two ratings differ, of counts (n, L)."""
+    return int((vote_pairs(counts)[0] > 0).sum())
+
+
+def few_words(counts: Ints) -> str | None:
+    """A clause on an interval that rests on few items; None where enough of them differ."""
+    items = differing_items(counts)
+    if not 0 < items < FEW_DIFFERING:
+        return None
+    are = "1 item differs" if items == 1 else f"only {items} items differ"
+    return f"{are}, so the interval is too narrow"
 
 
 class Coefficients:
@@ -143,7 +162,7 @@ class Coefficients:
         single = int((counts.sum(axis=1) == 1).sum())
         counts_for_chance = single and not spec.name.endswith(".observed")
         lone = f"{single} items with one rating count for chance alone"
-        notes = [lone if counts_for_chance else None]
+        notes = [lone if counts_for_chance else None, few_words(counts)]
         if spec.name.startswith("ac1"):
             notes.append(f"chance is shared among the {counts.shape[1]} labels of the table")
             if int((counts.sum(axis=0) > 0).sum()) == 1:
@@ -221,6 +240,7 @@ class Coefficients:
                 n=items,
                 reason="one_label",
                 why=ONE_LABEL,
+                notes=[few_words(counts)],
                 same=_ALIKE if not differing else None,
             )
 

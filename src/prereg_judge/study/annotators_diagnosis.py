@@ -14,7 +14,12 @@ import numpy as np
 
 from prereg_judge.stats.resample import Percentile, percentile_interval, ratio
 from prereg_judge.stats.sparse import ROUNDING
-from prereg_judge.study.annotators_coefficients import lacking
+from prereg_judge.study.annotators_coefficients import (
+    FEW_DIFFERING,
+    differing_items,
+    few_words,
+    lacking,
+)
 from prereg_judge.study.annotators_groups import Group, Ints, RatingGroups
 from prereg_judge.study.annotators_sums import Block, Drawing, Floats, Later, Plan, Sums, estimated
 from prereg_judge.study.counted import LEVEL, not_computed
@@ -113,7 +118,7 @@ class Disagreements:
                 n=differing,
                 reason="empty_denominator",
                 why=_NONE,
-                notes=[_BOTH if two else None],
+                notes=[_BOTH if two else None, few_words(counts)],
             )
 
         return Later(label_block(group, counts), finish)
@@ -153,8 +158,8 @@ class Diagnosis:
 
     Attributes
     ----------
-    differing
-        Pairs of ratings that differ.
+    differing, items
+        Pairs of ratings that differ, and the items that hold one.
     used
         Labels that somebody gave to an item with two ratings.
     standings
@@ -162,6 +167,7 @@ class Diagnosis:
     """
 
     differing: int
+    items: int
     used: int
     standings: tuple[Standing, ...]
 
@@ -188,7 +194,8 @@ def diagnosis_of(group: Group, *, groups: RatingGroups, drawing: Drawing) -> Dia
         than half of the pairs that differ, and of which resampling shows, at the level
         1 - 0.05 / L for L labels in use (Bonferroni), that its excess is above 0 and its share
         above 2 / L, what it would be if all labels took part alike. With two labels none can
-        stand out, since both take part in every disagreement.
+        stand out, since both take part in every disagreement; nor can any where fewer than
+        `FEW_DIFFERING` items hold a disagreement.
         Slips that fall by the labels' frequencies give no excess to any label; slips to a label
         at random give some to rare labels, but not more than an even part. Hence both limits.
     """
@@ -201,12 +208,14 @@ def diagnosis_of(group: Group, *, groups: RatingGroups, drawing: Drawing) -> Dia
     involved = sums.all[:size]
     used = np.flatnonzero(sums.all[size:] > 0)
     share, excess = shares_of(sums.all), excess_of(sums.all)
+    items = differing_items(counts)
     found = []
     for at in map(int, used):
         limits = _limits(excess_of, sums, at, labels=len(used))
         low, high = (None, None) if limits is None else (limits.low, limits.high)
         parts = _limits(shares_of, sums, at, labels=len(used))
         above = low is not None and low > 0 and float(share[at]) > 0.5
+        above = above and items >= FEW_DIFFERING
         # A share that never varies is 0 or 1.
         out = above and (parts is None or parts.low > 2 / len(used))
         name = groups.labels(coarse=group.coarse)[at]
@@ -214,7 +223,7 @@ def diagnosis_of(group: Group, *, groups: RatingGroups, drawing: Drawing) -> Dia
             Standing(name, int(involved[at]), float(share[at]), float(excess[at]), low, high, out)
         )
     found.sort(key=lambda s: -s.excess)
-    return Diagnosis(differing, len(used), tuple(found))
+    return Diagnosis(differing, items, len(used), tuple(found))
 
 
 def _limits(

@@ -7,16 +7,17 @@ what there was. How unlike is measured here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prereg_judge.stats.proportions import wilson_interval
-from prereg_judge.stats.resample import MOST_UNDEFINED, ratio
+from prereg_judge.stats.resample import MOST_UNDEFINED, percentile_interval, ratio
 from prereg_judge.stats.soft import total_variation
 from prereg_judge.stats.sparse import ROUNDING
 from prereg_judge.study.annotators_groups import Group, Ints, RatingGroups, soft, unanimous
-from prereg_judge.study.annotators_sums import Block, Floats, Later, Plan, Sums, estimated
+from prereg_judge.study.annotators_sums import Block, Drawing, Floats, Later, Plan, Sums, estimated
 from prereg_judge.study.counted import LEVEL, counted, not_computed, undefined_metric
 from prereg_judge.study.metric import Interval, Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import Resampling
@@ -63,6 +64,41 @@ def shift_of(sums: Floats) -> Floats:
     left, every = labels_left(sums)
     shift: Floats = left - every
     return shift
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How far leaving out disputed items moves a label's share, all annotators together.
+
+    Attributes
+    ----------
+    label
+        Its name.
+    value
+        Share among unanimous items minus share among all.
+    low, high
+        Limits at the level that all labels together keep (Bonferroni).
+    """
+
+    label: str
+    value: float
+    low: float
+    high: float
+
+
+def shifts_of(groups: RatingGroups, drawing: Drawing) -> tuple[Shift, ...]:
+    """The shift of every label that has limits at 1 - 0.05 / L; none where nothing is resampled."""
+    group = Group()
+    sums = drawing.sums(selection_block(group, groups.counts(group)))
+    if sums.draws is None:
+        return ()
+    labels, draws, values = groups.labels(), shift_of(sums.draws), shift_of(sums.all)
+    found = []
+    for at, label in enumerate(labels):
+        limits = percentile_interval(draws[:, at], level=1.0 - (1.0 - LEVEL) / len(labels))
+        if limits is not None:
+            found.append(Shift(label, float(values[at]), limits.low, limits.high))
+    return tuple(found)
 
 
 def distance_of(sums: Floats) -> Floats:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prereg_judge.study.annotators_coefficients import FEW_DIFFERING
 from prereg_judge.study.annotators_computer import Computer
-from prereg_judge.study.annotators_diagnosis import Diagnosis, Standing, diagnosis_of
+from prereg_judge.study.annotators_diagnosis import (
+    Diagnosis,
+    Standing,
+    diagnosis_of,
+)
 from prereg_judge.study.annotators_groups import Group, unanimous
+from prereg_judge.study.annotators_resolving import shifts_of
 from prereg_judge.study.annotators_spans import NO_CHANCE
 from prereg_judge.study.annotators_summary import listed
 from prereg_judge.study.annotators_view import (
@@ -15,7 +21,7 @@ from prereg_judge.study.annotators_view import (
     label_confusions,
     merged_refs,
 )
-from prereg_judge.study.metric import Metric, MetricRef
+from prereg_judge.study.metric import MetricRef
 
 # Where chance alone agrees this often, kappa says little of how often annotators agree.
 PREVALENT = 0.8
@@ -106,9 +112,11 @@ def _diagnosed(computer: Computer, pool: str | None) -> str | None:
     if found is None:
         return None
     if found.used == 2:
+        every = f"Every one of the {found.differing} disagreements"
+        one = "The one disagreement" if found.differing == 1 else every
         return (
-            f"Every one of the {found.differing} disagreements of {_who(pool)} is between the same "
-            "two labels, so there is no telling whether it sits in one of them."
+            f"{one} of {_who(pool)} is between the same two labels, so there is no telling whether "
+            "it sits in one of them."
         )
     pairs = label_confusions(computer.groups, group)
     tail = f" The most frequent confusions: {_confused(pairs, found.differing)}."
@@ -127,6 +135,12 @@ def _sitting(found: Diagnosis, pool: str | None) -> str:
         return (
             f"Whether disagreement of {_who(pool)} sits in one label is not tested: without a "
             f"resampled interval nothing tells it from chance. Of {of}, {_standing(top, found)}."
+        )
+    if found.items < FEW_DIFFERING:
+        hold = "1 item holds" if found.items == 1 else f"{found.items} items hold"
+        return (
+            f"Whether disagreement of {_who(pool)} sits in one label cannot be told: {hold} one, "
+            f"and it takes {FEW_DIFFERING}."
         )
     text = (
         f"Disagreement of {_who(pool)} is spread, as far as these data show: no label stands out. "
@@ -174,9 +188,10 @@ def _paradox(computer: Computer, pool: str | None) -> str | None:
         return None
     other = f" Gwet's AC1, which takes chance otherwise, is {ac1:.2f}." if ac1 is not None else ""
     return (
-        f"Kappa of {_who(pool)} is low, {kappa:.2f}, although {observed:.1%} of the ratings agree: "
-        f"{why} (the paradox of Feinstein and Cicchetti 1990, "
-        f"doi:10.1016/0895-4356(90)90158-L). Read kappa with P_o and P_e beside it.{other}"
+        f"Kappa of {_who(pool)} is {kappa:.2f} although, on the mean over items, "
+        f"{observed:.1%} of the pairs of ratings agree: {why} (the paradox of Feinstein "
+        "and Cicchetti 1990, doi:10.1016/0895-4356(90)90158-L). Read kappa with P_o and P_e beside "
+        f"it.{other}"
     )
 
 
@@ -188,26 +203,27 @@ def _selection(computer: Computer) -> str | None:
     rated, left = int((counts.sum(axis=1) > 0).sum()), int((unanimous(counts) >= 0).sum())
     if left == rated:
         return None
-    refs = [MetricRef.of("selection.shift", label=label) for label in groups.labels()]
-    shifts = [m for m in computer.all(refs).values() if _excludes_zero(m)]
+    shifts = [s for s in shifts_of(groups, computer.drawing) if s.low > 0 or s.high < 0]
     head = (
         f"Leaving out the items on which annotators differ leaves {left} of {rated} "
         f"({left / rated:.1%})"
     )
+    n = len(groups.labels())
     if not shifts:
-        return f"{head}; no shift of a label's share is clear of 0."
-    shifts.sort(key=lambda m: -abs(m.value or 0.0))
+        return (
+            f"{head}; with allowance for {n} labels looked at, no shift of a label's share is "
+            "clear of 0."
+        )
+    shifts.sort(key=lambda s: -abs(s.value))
     parts = [
-        f"the share of `{dict(m.ref.params)['label']}` is {(m.value or 0.0) * 100:+.1f} points "
-        f"from that among all items ({m.interval.low * 100:+.1f} to {m.interval.high * 100:+.1f})"
-        for m in shifts[:MOST_NAMED]
-        if m.interval is not None
+        f"the share of `{s.label}` is {s.value * 100:+.2f} points from that among all items "
+        f"({s.low * 100:+.2f} to {s.high * 100:+.2f})"
+        for s in shifts[:MOST_NAMED]
     ]
-    return f"{head}, and selects: {'; '.join(parts)}. What is left does not stand for all items."
-
-
-def _excludes_zero(m: Metric) -> bool:
-    return m.interval is not None and (m.interval.low > 0 or m.interval.high < 0)
+    return (
+        f"{head}, and selects: {'; '.join(parts)}, with allowance for {n} labels looked at. What "
+        "is left does not stand for all items."
+    )
 
 
 def _merged(computer: Computer, shown: Sequence[str | None]) -> list[str]:

@@ -50,7 +50,7 @@ Undefined = Literal[
     "no_types",  # marks without types cannot be told apart by type
     "no_order",  # no order of the labels, or no numbers for them, is registered
     "no_adjudication",  # no file of an adjudicator's labels is registered
-    "one_label",  # every rating is the same label, so chance alone would agree as well
+    "one_label",  # every rating with a partner is one label: chance alone would agree as well
     "single_annotator",  # no item has ratings of two annotators
     "not_in_family",  # the test is not in the registered family
     "not_connected",  # some models never lose to, or never meet, the others

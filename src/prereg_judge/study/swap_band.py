@@ -1,8 +1,7 @@
-"""The reference-sensitivity band: how far exchanging the reference moves a score.
+"""The reference-sensitivity band: how far the interval of the largest delta reaches.
 
-Its width is the upper limit of the interval of the largest delta, so it is chosen by the data that
-it describes. It says which margins are no larger than what another reference does to a score; it is
-no test.
+A delta is what exchanging the reference did to a score. The band is chosen by the data that it
+describes. It says which margins are no larger than it; it is no test.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from prereg_judge.study.swap_tests import Difference, PValues
 
 CAVEAT = (
     "descriptive and selected: the largest delta was picked after looking, so its interval is too "
-    "narrow, and a margin inside the band is not thereby shown to be none"
+    "narrow, and a margin no larger than it is not thereby shown to be none"
 )
 
 
@@ -48,7 +47,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Inside:
-    """A margin that lies inside the band: of which outputs, under which reference, how large."""
+    """A margin no larger than the band: of which outputs, under which reference, how large."""
 
     output: str
     other: str
@@ -107,10 +106,12 @@ def band_metric(
     if ref.name == "band.width":
         delta = difference_metric(values, band.largest)
         of = f"largest of {band.among}" if band.among > 1 else "the only one"
-        note = f"from {delta.ref} = {delta.value:+.4f} ({of}); {CAVEAT}"
+        note = (
+            f"from {delta.ref} = {delta.value:+.4f} ({of}), its interval reaches so far; {CAVEAT}"
+        )
         return Metric(ref, band.width, spec.unit, spec.summary, n=n, note=note)
     inside, count = margins_inside(values, look, band.width)
     which = ", ".join(f"{m.output} - {m.other} under {m.reference} {m.value:+.4f}" for m in inside)
-    note = f"band {band.width:.4f} wide{f': {which}' if which else ''}; {CAVEAT}"
+    note = f"band {band.width:.4f} wide{f', no larger are {which}' if which else ''}; {CAVEAT}"
     k = len(inside)
     return Metric(ref, float(k), spec.unit, spec.summary, k=k, n=count, note=note)

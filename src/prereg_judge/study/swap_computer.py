@@ -25,6 +25,10 @@ from prereg_judge.study.swap_sums import SUBSETS, Look
 from prereg_judge.study.swap_tests import TEST_NAMES, PValues, difference_of, look_of
 from prereg_judge.study.table_metrics import Asked, bootstrapped, joined, table_metric
 
+# Why a spread has no interval. Labellings with the same true F1 would have a spread of 0, which no
+# resample falls below.
+BIASED = "a range is biased upward, so a percentile interval would not hold a truth of 0"
+
 
 def parameters(swap: SwapInput) -> dict[str, tuple[str, ...]]:
     """The values that each parameter can have."""
@@ -152,21 +156,14 @@ class Computer:
             return undefined_metric(ref, spec, reason=trouble[0], note=trouble[1], n=n)
         found = scores.spread(look, output)
         without = f"without {', '.join(found.left_out)}" if found.left_out else None
-        if np.isnan(found.estimate.value):
+        if np.isnan(found.value):
             bare = sum("no types" in why for why in found.left_out)
             why = joined("fewer than two labellings to compare with", without, note)
             return undefined_metric(ref, spec, reason="no_types" if bare else "empty_denominator",
                                     note=why, n=n)  # fmt: skip
         over = ", ".join(f"{name} {value:.4f}" for name, value in found.scores.items())
-        return bootstrapped(
-            ref,
-            spec,
-            value=found.estimate.value,
-            draws=found.estimate.draws,
-            resampling=scores.sums.resampling,
-            n=n,
-            notes=[f"over {over}", without, note],
-        )
+        said = joined(f"over {over}", without, note, f"no interval: {BIASED}")
+        return Metric(ref, found.value, spec.unit, spec.summary, n=n, note=said)
 
     def _merge(self, ref: MetricRef, spec: MetricSpec, output: str, reference: str) -> Metric:
         fine = Look("strict", self.swap.duplicates)

@@ -6,12 +6,15 @@ import numpy as np
 
 from prereg_judge.study.counted import undefined_metric
 from prereg_judge.study.metric import Metric, MetricRef, MetricSpec
-from prereg_judge.study.swap_neutral import COPIES, skew_metric
+from prereg_judge.study.swap_neutral import ONE_SIGN, skew_metric
 from prereg_judge.study.swap_scores import Scores
 from prereg_judge.study.swap_specs import BY_NAME
 from prereg_judge.study.swap_sums import Look
 from prereg_judge.study.swap_tests import Difference, PValues, Reversal
 from prereg_judge.study.table_metrics import bootstrapped, joined
+
+# With fewer rows than this p-values from resamples are too small, and nothing is concluded.
+FEW_ROWS = 30
 
 
 def left_out(scores: Scores) -> str | None:
@@ -53,18 +56,19 @@ def p_metric(values: PValues, ref: MetricRef, spec: MetricSpec, test: Difference
     """A p-value, its own or Holm's."""
     scores = values.scores
     about = scores.about(*test.outputs)
-    n = scores.n(test.look, about)
+    # The exact test is of items, whatever number of rows they have.
+    n = scores.items(test.look, about) if test.name == "skew" else scores.n(test.look, about)
     found = values.adjusted(test) if ref.name.endswith(".p_holm") else values.p(test)
     note = found.note
     if found.value is None:
         assert found.undefined is not None
         return undefined_metric(ref, spec, reason=found.undefined, note=note, n=n)
     if test.name == "skew" and scores.repeated(test.look, about):
-        note = joined(note, COPIES)
+        note = joined(note, ONE_SIGN)
     return Metric(ref, found.value, spec.unit, spec.summary, n=n, note=note)
 
 
-def reversal_words(one: Reversal) -> str:
+def reversal_words(one: Reversal, scores: Scores) -> str:
     """Which reading a reversal allows, and what stands in the way of the strong one."""
     first, second = (e.value for e in one.estimates)
     a, b = one.first.output, one.first.other
@@ -73,7 +77,9 @@ def reversal_words(one: Reversal) -> str:
     _, _, by_holm = one.ps
     how = "Holm over the family" if by_holm else "not adjusted"
     if one.clear:
-        return f"{said}: strong reading, both significant at 0.05 ({how})"
+        n = scores.n(one.first.look, scores.about(a, b))
+        few = f", on {n} rows, where such p-values come out too small" if n < FEW_ROWS else ""
+        return f"{said}: strong reading, both significant at 0.05 ({how}{few})"
     weak = " and ".join(f"under {name}" for name in one.weak_legs)
     return f"{said}: weaker reading, not significant {weak} at 0.05 ({how})"
 
@@ -92,7 +98,7 @@ def reversals_metric(
         return undefined_metric(ref, spec, reason=reason, note=note, n=0)
     found = [one for one in defined if one.reversed]
     lost = len(every) - len(defined)
-    notes = [reversal_words(one) for one in found]
+    notes = [reversal_words(one, scores) for one in found]
     notes += [f"undefined for {lost} of {len(every)} pairs"] if lost else []
     n = len(defined)
     if ref.name == "reversals.clear.count":

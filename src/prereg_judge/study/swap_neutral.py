@@ -20,7 +20,7 @@ from prereg_judge.study.swap_sums import Estimate, Floats, Look
 from prereg_judge.study.swap_tests import Difference
 from prereg_judge.study.table_metrics import bootstrapped
 
-COPIES = "the exact test takes rows as independent, and some are rows of the same item"
+ONE_SIGN = "each item has one sign, that of the sum over its rows"
 
 
 def exact_metric(

@@ -30,15 +30,15 @@ class Spread:
 
     Attributes
     ----------
-    estimate
-        Largest minus smallest.
+    value
+        Largest minus smallest, over all rows; NaN with fewer than two F1.
     scores
         Labelling -> F1 over all rows, the highest first.
     left_out
         Labellings without an F1, each with why.
     """
 
-    estimate: Estimate
+    value: float
     scores: dict[str, float]
     left_out: tuple[str, ...]
 
@@ -140,14 +140,10 @@ class Scores:
         return one - self.exact(look, about, other, reference)[0]
 
     def spread(self, look: Look, output: str) -> Spread:
-        """Largest minus smallest F1 of an output over all other labellings.
-
-        Undefined in a resample in which one of these F1 is; NaN with fewer than two of them.
-        """
+        """Largest minus smallest F1 of an output over all other labellings."""
         about = self.about(output)
         scores: dict[str, float] = {}
         left_out: list[str] = []
-        draws: list[Floats] = []
         for name in self.sums.labelled.names:
             if name == output:
                 continue
@@ -159,15 +155,11 @@ class Scores:
                 left_out.append(f"{name} (no marks of either)")
                 continue
             scores[name] = found.value
-            if found.draws is not None:
-                draws.append(found.draws)
         ordered = dict(sorted(scores.items(), key=lambda pair: -pair[1]))
         if len(scores) < 2:
-            return Spread(Estimate(float("nan"), None), ordered, tuple(left_out))
+            return Spread(float("nan"), ordered, tuple(left_out))
         value = max(scores.values()) - min(scores.values())
-        every = np.array(draws)
-        lasting = every.max(axis=0) - every.min(axis=0) if draws else None
-        return Spread(Estimate(value, lasting), ordered, tuple(left_out))
+        return Spread(value, ordered, tuple(left_out))
 
     def repeated(self, look: Look, about: tuple[str, ...]) -> bool:
         """Whether an item has several rows that count."""
@@ -217,3 +209,21 @@ class Scores:
         one = self.sums.equal(look.match, output, reference) & rows
         two = self.sums.equal(look.match, other, reference) & rows
         return int((one & ~two).sum()), int((two & ~one).sum())
+
+    def signs(self, look: Look, output: str, other: str, reference: str) -> tuple[int, int]:
+        """Items whose rows equal the first output more often, and the second.
+
+        Rows of one item are not independent: each item has one sign, that of the sum over its rows
+        that count. Without copies these are the rows of `uneven`.
+        """
+        rows = self.sums.rows(look, self.about(output, other))
+        one, two = (
+            self.sums.equal(look.match, name, reference).astype(np.float64)
+            for name in (output, other)
+        )
+        of_items = self.sums.by_unit((one - two) * rows)
+        return int((of_items > 0).sum()), int((of_items < 0).sum())
+
+    def items(self, look: Look, about: tuple[str, ...]) -> int:
+        """How many items have a row that counts."""
+        return len(np.unique(self.sums.labelled.unit[self.sums.rows(look, about)]))

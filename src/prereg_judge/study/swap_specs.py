@@ -118,7 +118,7 @@ SPECS = (
     ),
     MetricSpec(
         "band.margins.count",
-        "margins of two outputs under a reference that lie inside the band",
+        "margins of two outputs under a reference that are no larger than the band is wide",
         "margins",
         optional=_VIEW,
     ),

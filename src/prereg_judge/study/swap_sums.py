@@ -26,6 +26,9 @@ Mask = NDArray[np.bool_]
 Subset = Literal["all", "decontaminated"]
 SUBSETS: tuple[Subset, ...] = get_args(Subset)
 
+# Scores and shares lie in [0, 1]: what is below this between two of them is rounding.
+_NO_DIFFERENCE = 1e-12
+
 # Most columns that are summed in one go; more would take memory and save little time.
 _MOST_COLUMNS = 400
 
@@ -57,10 +60,11 @@ class Estimate:
     draws: Floats | None
 
     def __sub__(self, other: Estimate) -> Estimate:
-        """The difference, resample by resample."""
+        """The difference, resample by resample; exactly 0 where it is but rounding."""
+        value = float(_settled(np.float64(self.value - other.value)))
         if self.draws is None or other.draws is None:
-            return Estimate(self.value - other.value, None)
-        return Estimate(self.value - other.value, self.draws - other.draws)
+            return Estimate(value, None)
+        return Estimate(value, _settled(self.draws - other.draws))
 
 
 class Sums:
@@ -277,6 +281,11 @@ class Sums:
         totals = self.resampler.totals(np.column_stack(columns))
         draws = np.ascontiguousarray(totals.T)
         return [Estimate(value, line) for value, line in zip(values, draws, strict=True)]
+
+
+def _settled(differences: Floats | np.float64) -> Floats:
+    """Differences without their rounding: a sign, a tail and an interval would be made of it."""
+    return np.where(np.abs(differences) < _NO_DIFFERENCE, 0.0, differences)
 
 
 def _plus(one: Estimate, other: Estimate) -> Estimate:

@@ -15,6 +15,7 @@ import numpy as np
 
 from prereg_judge.labelled import DUPLICATES
 from prereg_judge.stats.paired import exact_sign_test
+from prereg_judge.stats.resample import MOST_UNDEFINED
 from prereg_judge.stats.significance import bootstrap_p, holm
 from prereg_judge.study.metric import MetricRef, Undefined
 from prereg_judge.study.outcomes import SwapInput
@@ -151,9 +152,9 @@ class PValues:
         if trouble is not None:
             return P(None, *trouble)
         if test.name == "skew":
-            uneven = self.scores.uneven(test.look, test.output, test.other, test.reference)
-            note = f"exact: {uneven[0]} rows one way, {uneven[1]} the other"
-            return P(exact_sign_test(*uneven), note=note)
+            signs = self.signs(test)
+            note = f"exact: {signs[0]} items one way, {signs[1]} the other"
+            return P(exact_sign_test(*signs), note=note)
         draws = self.estimate(test).draws
         if draws is None:
             return P(None, "not_computed", NO_BOOTSTRAP.replace("interval", "p-value"))
@@ -162,10 +163,16 @@ class PValues:
         note = f"{len(draws)} resamples: no p below {2 / (len(draws) + 1):.2g} can be found"
         if found is not None:
             return P(found, note=f"{note}; undefined in {undefined}" if undefined else note)
-        if undefined:
+        if undefined > MOST_UNDEFINED * len(draws):
             what = f"undefined in {undefined} of {len(draws)} resamples"
             return P(None, "too_few_resamples", what)
-        return P(None, "not_computed", f"all {len(draws)} resamples give the same value")
+        defined = f"all {len(draws) - undefined} resamples with a value give the same value"
+        every = f"all {len(draws)} resamples give the same value"
+        return P(None, "not_computed", defined if undefined else every)
+
+    def signs(self, skew: Difference) -> tuple[int, int]:
+        """Items that speak for the first output of a skew, and for the second."""
+        return self.scores.signs(skew.look, skew.output, skew.other, skew.reference)
 
     def family(self) -> tuple[Difference, ...]:
         """The registered tests, each once."""

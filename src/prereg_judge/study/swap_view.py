@@ -68,7 +68,7 @@ class SwapView:
     band
         The band from all outputs.
     inside
-        Margins that lie inside it.
+        Margins no larger than it.
     margins
         How many margins there are.
     policies

@@ -6,17 +6,23 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from prereg_judge.labelled import DUPLICATES, Duplicates
+from prereg_judge.stats.paired import exact_sign_test
 from prereg_judge.stats.significance import holm
 from prereg_judge.study.metric import Metric, MetricRef
-from prereg_judge.study.swap_band import Inside, band_of, margins_inside
-from prereg_judge.study.swap_computer import Computer
-from prereg_judge.study.swap_differences import difference_metric, left_out, reversal_words
-from prereg_judge.study.swap_neutral import COPIES
+from prereg_judge.study.swap_band import Band, Inside, band_of, margins_inside
+from prereg_judge.study.swap_computer import BIASED, Computer
+from prereg_judge.study.swap_differences import (
+    FEW_ROWS,
+    difference_metric,
+    left_out,
+    reversal_words,
+)
+from prereg_judge.study.swap_neutral import ONE_SIGN
 from prereg_judge.study.swap_sums import Look
 from prereg_judge.study.swap_tests import SIGNIFICANT, Difference, P, Reversal, significant
 
-# With fewer rows than this nothing is concluded from what is left.
-FEW_ROWS = 30
+# A sentence names no more tests than this.
+MOST_NAMED = 4
 
 
 def plain_words_of(computer: Computer) -> list[str]:
@@ -91,10 +97,11 @@ def skew_words(computer: Computer) -> list[str]:
             for name in test.outputs
         ]
         where = f"In stratum {test.look.stratum} the" if test.look.stratum is not None else "The"
-        copies = f"; {COPIES}" if computer.scores.repeated(test.look, about) else ""
+        repeated = computer.scores.repeated(test.look, about)
+        rows, copies = ("rows", f"; {ONE_SIGN}") if repeated else ("items", "")
         said.append(
             f"{where} reference {test.reference} equals {test.output} on {shares[0]:.1%} of {n} "
-            f"items and {test.other} on {shares[1]:.1%}: it is not neutral between them "
+            f"{rows} and {test.other} on {shares[1]:.1%}: it is not neutral between them "
             f"(difference {_with_interval(difference_metric(computer.values, test))}; exact "
             f"paired test, Holm over {len(tests)} tests, {_p_text(p)}{copies})."
         )
@@ -106,8 +113,33 @@ def skew_words(computer: Computer) -> list[str]:
         return [*said, better]
     tested = f"{len(tests)} exact paired test{'s' if len(tests) > 1 else ''}"
     return [
-        f"No reference was found to equal one output more often than another ({tested}, Holm; "
-        f"smallest {_p_text(min(tests.values()))}). That is no proof that they are neutral."
+        f"No reference equals one output significantly more often than another ({tested}, Holm; "
+        f"smallest {_p_text(min(tests.values()))}). That is no proof that they are neutral.",
+        *blind_words(computer, list(tests)),
+    ]
+
+
+def blind_words(computer: Computer, tests: list[Difference]) -> list[str]:
+    """Which tests of neutrality no split of their items could have made significant.
+
+    At best every test has all of its uneven items on one side; Holm leaves no p lower than then.
+    """
+    uneven = [sum(computer.values.signs(test)) for test in tests]
+    best = holm([exact_sign_test(number, 0) for number in uneven])
+    blind = [at for at, p in enumerate(best) if p > SIGNIFICANT]
+    if not blind:
+        return []
+    named = []
+    for at in blind[:MOST_NAMED]:
+        place = tests[at].look.stratum
+        where = f" in stratum {place}" if place is not None else ""
+        pair = f"{tests[at].output} and {tests[at].other}"
+        named.append(f"{tests[at].reference} with {pair}{where} ({uneven[at]} uneven)")
+    more = f"; and {len(blind) - MOST_NAMED} more" if len(blind) > MOST_NAMED else ""
+    return [
+        f"Of these tests {len(blind)} of {len(tests)} could not have found it: with so few items "
+        "that equal one output more often than the other, no split of them reaches p = "
+        f"{SIGNIFICANT}: {'; '.join(named)}{more}."
     ]
 
 
@@ -178,40 +210,61 @@ def reversals_words(computer: Computer) -> list[str]:
     every = list(computer.values.reversals(_look(computer), swap.references[1:]))
     found = [one for one in every if one.reversed]
     if found:
-        return [f"The order of two outputs turns: {reversal_words(one)}." for one in found]
+        return [
+            f"The order of two outputs turns: {reversal_words(one, computer.scores)}."
+            for one in found
+        ]
     if all(one.trouble is not None for one in every):
         return []
     return ["No two outputs change places when the reference is exchanged."]
 
 
 def band_words(computer: Computer) -> list[str]:
-    """How wide the band is, and which margins lie inside it."""
+    """The largest delta, how far its interval reaches, and which margins are no larger."""
     look, swap = _look(computer), computer.swap
     band = band_of(computer.values, look, swap.outputs)
-    if band.width is None or band.largest is None:
+    if band.largest is None:
         return []
+    largest = _largest_words(computer, band)
+    if band.width is None:
+        return [f"{largest}; it has no interval, so there is no band."]
     alone = []
     for output in swap.outputs:
         width = band_of(computer.values, look, (output,)).width
         alone.append(f"{output} {'undefined' if width is None else f'{width:.4f}'}")
     inside, count = margins_inside(computer.values, look, band.width)
     said = [
-        f"Exchanging the reference moves a score by up to {band.width:.4f} (upper limit of the 95% "
-        f"interval of {_name(band.largest)}, the largest of {band.among}; from each output "
+        f"{largest}; its 95% interval reaches to {band.width:.4f}: the band (from each output "
         f"alone: {', '.join(alone)}). The band is descriptive and selected: the delta was picked "
-        "because it is the largest."
+        "because it is the largest, so its interval is too narrow."
     ]
     if inside:
         which = "; ".join(
             f"{m.output} - {m.other} under {m.reference} {_margin(computer, m)}" for m in inside
         )
         said.append(
-            f"Inside the band lie {len(inside)} of {count} margins: {which}. The choice of a "
-            "reference moves a score by as much; that is no test of these margins."
+            f"No larger than the band are {len(inside)} of {count} margins: {which}. That is no "
+            "test of these margins."
         )
-    else:
-        said.append(f"None of {count} margins lies inside the band.")
+    elif count:
+        said.append(f"Of {count} margins all are larger than the band.")
     return said
+
+
+def _largest_words(computer: Computer, band: Band) -> str:
+    """The largest delta that was observed: how large, of which output, to which alternative."""
+    assert band.largest is not None
+    value = computer.values.estimate(band.largest).value
+    output, alternative = band.largest.output, band.largest.reference
+    which = f"{output} scored under {computer.scores.delivered} and under {alternative}"
+    if value == 0:
+        observed = (
+            f"{band.among} observed, the first is" if band.among > 1 else "the one observed is"
+        )
+        return f"No delta is other than 0 ({observed} {which})"
+    among = f", in absolute value the largest of {band.among}" if band.among > 1 else ""
+    turned = ", here without its sign" if value < 0 else ""
+    return f"The largest delta observed is {value:+.4f} ({which}{among}{turned})"
 
 
 def _margin(computer: Computer, inside: Inside) -> str:
@@ -309,6 +362,8 @@ def spread_words(computer: Computer) -> list[str]:
         said.append(
             f"Over {len(names)} labellings the F1 of {output} goes from "
             f"{found.scores[low]:.4f} ({low}) to {found.scores[high]:.4f} ({high}): a spread of "
-            f"{_with_interval(metric).replace('+', '')} on {metric.n} rows."
+            f"{found.value:.4f} on {metric.n} rows."
         )
+    if said:
+        said.append(f"A spread has no interval: {BIASED}.")
     return said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prereg_judge.errors import IntegrityError
 from prereg_judge.flow.exposure import (
     UNTOLD,
@@ -11,6 +13,7 @@ from prereg_judge.flow.exposure import (
     known_uses,
     ledger_events,
     level_of,
+    untold_since,
 )
 from prereg_judge.flow.locked import Locked, ledger_of, read_lock
 from prereg_judge.flow.verifying.findings import Findings
@@ -32,33 +35,37 @@ def check_exposure(workspace: Workspace, locked: Locked, about: str, findings: F
             what = f"what had been seen is in its own words only; the ledger knows {uses}"
             findings.not_proved(about, what)
         return
+    since = untold_since(workspace, locked.inputs, lock, locked.lock_sha256)
     less = EXPOSURE_LEVELS.index(lock.exposure.level) < EXPOSURE_LEVELS.index(again.level)
     if less or len(again.known) > len(lock.exposure.known):
         findings.violated(about, "more had been seen by the lock than the lock says")
     elif again.known != lock.exposure.known:
         findings.violated(about, "what had been seen by the lock is not what the lock says")
     else:
-        what = f"exposure {lock.exposure.level!r}: all uses in this ledger by then are in the lock"
+        which = " that can be told here" if since else ""
+        what = f"exposure {lock.exposure.level!r}: all uses in this ledger by then{which} are in "
+        what += "the lock"
         findings.proved(about, what, "computed again from the ledger")
-    _check_lost_locks(workspace, lock.exposure, about, findings)
+    _check_lost_locks(workspace, (*lock.exposure.known, *since), about, findings)
     _check_alone(workspace, locked, about, findings)
 
 
 def _check_lost_locks(
-    workspace: Workspace, exposure: LockedExposure, about: str, findings: Findings
+    workspace: Workspace, known: Iterable[Seen], about: str, findings: Findings
 ) -> None:
     """Say of which earlier runs the rows can no longer be told."""
-    untold = {s.id for s in exposure.known if UNTOLD in s.same and not _is_probe(s)}
+    earlier = tuple(known)
+    untold = {s.id for s in earlier if UNTOLD in s.same and not _is_probe(s)}
     for ident in sorted(untold):
         events = ledger_of(workspace).events(ident)
         try:
             for version in versions(events):
                 read_lock(workspace, ident, events, version=version.number)
         except IntegrityError:
-            runs = ", ".join(s.what for s in exposure.known if s.id == ident)
-            what = f"whether {runs} of {ident!r} had judged some of these rows: its lock is gone, "
-            what += "which knew them one by one"
-            findings.not_proved(about, what, "restore that lock from git or a copy")
+            runs = ", ".join(s.what for s in earlier if s.id == ident)
+            what = f"whether {runs} of {ident!r} had used some of these rows: "
+            what += "its lock is not here, which knew them one by one"
+            findings.not_proved(about, what, "ask for it, or verify where it is")
 
 
 def _check_alone(workspace: Workspace, locked: Locked, about: str, findings: Findings) -> None:
