@@ -159,6 +159,7 @@ SWAP_FAULTS: list[tuple[Path_, Any, str, str]] = [
      "is no place in a file of the format rows"),
     (("labellings", "files", 0, "labellings", "A"), "by.B", "labellings.files[0].labellings.B",
      "stands where `A` stands"),
+    (("merge",), {"PER": "PER"}, "merge", "changes no type"),
     (("labellings", "files", 0, "labelling"), {"A": "a"}, "labellings.files[0].labelling",
      "unknown key `labelling`"),
     (("labellings", "files"), [ROWS, {**CONLL, "labellings": {"A": 2}}],

@@ -167,7 +167,10 @@ def test_copies_are_shown_under_every_policy(
     jsonschema.validate(found, SCHEMA)
     rows_of = {under["policy"]: under["rows"] for under in found["reference_swap"]["policies"]}
     assert rows_of == {"keep_all": 14, "first": 11, "drop": 8, "merge_equal": 14}
-    assert found["facts"]["duplicates"] == "first; 6 rows are rows of an item that has another row"
+    assert (
+        found["facts"]["duplicates"]
+        == "first; 6 rows are copies; 11 items are resampled, each with all of its rows"
+    )
     text = shown(tmp_path, monkeypatch)
     assert max(map(len, text.splitlines())) <= 80
     said = words(text)

@@ -86,3 +86,11 @@ def test_the_band_claims_no_more_than_was_seen() -> None:
         and "it has no interval, so there is no band" in line
         for line in plain_words(alike)
     )
+
+
+def test_copies_of_a_labelling_are_named() -> None:
+    """A reference that is an output under another name is said to be that, and others are not."""
+    rows = [row(f"i{at}", spans(at), spans(at + 1), spans(at), spans(2 * at)) for at in range(4)]
+    said = plain_words(study(labelled(rows)))
+    assert said[0].startswith("A and gold are the same on all 4 rows that have both")
+    assert not any("B and" in text and "are the same on all" in text for text in said)

@@ -8,6 +8,7 @@ import numpy as np
 
 from prereg_judge.flow.labelling_tables import complete_rows
 from prereg_judge.flow.tables import Tables
+from prereg_judge.labelled import Labelled
 from prereg_judge.registration.as_claims import ref_of
 from prereg_judge.registration.schema import STUDIES_OF_LABELLINGS, Registration
 from prereg_judge.registration.schema_forms import TableRegistration
@@ -68,7 +69,7 @@ def _of_swap(model: TableRegistration, swap: SwapInput) -> dict[str, str]:
         "outputs": ", ".join(swap.outputs),
         "references": f"{first}, {', '.join(others)}",
         "match": swap.match,
-        "duplicates": f"{swap.duplicates}; {_copies(labelled.copies)}",
+        "duplicates": f"{swap.duplicates}; {_copies(labelled)}",
     }
     if swap.family:
         tests = ", ".join(str(ref_of(member)) for member in model.family or ())
@@ -76,8 +77,11 @@ def _of_swap(model: TableRegistration, swap: SwapInput) -> dict[str, str]:
     return facts
 
 
-def _copies(copies: int) -> str:
-    return f"{copies} rows are rows of an item that has another row" if copies else "no copies"
+def _copies(labelled: Labelled) -> str:
+    if not labelled.copies:
+        return "no copies"
+    items = of_things(len(np.unique(labelled.unit)), "item")
+    return f"{labelled.copies} rows are copies; {items} are resampled, each with all of its rows"
 
 
 def _of_annotators(model: TableRegistration, tables: Tables) -> dict[str, str]:
@@ -88,7 +92,7 @@ def _of_annotators(model: TableRegistration, tables: Tables) -> dict[str, str]:
     if told.labelled is not None:
         pools = "; ".join(f"{pool}: {', '.join(names)}" for pool, names in told.pools.items())
         facts["pools"] = pools
-        facts["duplicates"] = f"{told.duplicates}; {_copies(told.labelled.copies)}"
+        facts["duplicates"] = f"{told.duplicates}; {_copies(told.labelled)}"
     elif told.ratings is not None:
         ratings = told.ratings
         by = of_things(len(ratings.annotators), "annotator")

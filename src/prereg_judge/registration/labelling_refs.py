@@ -110,6 +110,10 @@ def labelling_troubles(ref: MetricRef, facts: LabellingFacts) -> Iterator[Wrong]
     if test.name in _OF_PAIRS and params.get("output") == params.get("other"):
         key = "other" if "other" in told else "output"
         yield key, f"compares `{params['output']}` with itself", "name two outputs"
+    repeats = name.startswith(("exact.", "skew")) and params.get("reference") == facts.references[0]
+    if repeats and params.get("subset") == "decontaminated":
+        what = f"rows on which `{facts.references[0]}` equals an output are left out: this is 0"
+        yield "subset", what, "leave `subset` out, or name an alternative reference"
     if name.startswith("merge.") and not facts.merged:
         yield "metric", f"`{name}` is about a map, and there is none", "add `merge:`"
     yield from _types(ref, facts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from posixpath import normpath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -160,7 +161,10 @@ class Labellings(Strict):
                     what = f"the labelling `{name}` is given twice"
                     raise wrong(what, "give each its own name", at=here)
                 taken.add(nfc(name))
-                other = places.setdefault((file.file, str(place)), name)
+                where = (normpath(file.file), str(place))
+                if file.format == "brat":  # a folder and its sub-folder are one path
+                    where = (normpath(f"{file.file}/{place}"), "")
+                other = places.setdefault(where, name)
                 if other != name:
                     what = f"stands where `{other}` stands: a copy says nothing of its own"
                     raise wrong(what, "name each place once", at=here)
@@ -255,6 +259,8 @@ class Adjudication(Strict):
 
 
 def _one_step(merged: dict[str, str]) -> dict[str, str]:
+    if all(fine == coarse for fine, coarse in merged.items()):
+        raise wrong("changes no type", "map two types or more to one, or leave it out")
     for fine, coarse in merged.items():
         further = merged.get(coarse, coarse)
         if further != coarse:

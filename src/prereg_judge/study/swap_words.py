@@ -9,6 +9,7 @@ from prereg_judge.labelled import DUPLICATES, Duplicates
 from prereg_judge.stats.paired import exact_sign_test
 from prereg_judge.stats.significance import holm
 from prereg_judge.study.metric import Metric, MetricRef
+from prereg_judge.study.outcomes import SwapInput
 from prereg_judge.study.swap_band import Band, Inside, band_of, margins_inside
 from prereg_judge.study.swap_computer import BIASED, Computer
 from prereg_judge.study.swap_differences import (
@@ -30,6 +31,7 @@ def plain_words_of(computer: Computer) -> list[str]:
     lost = left_out(computer.scores)
     return [
         *([f"{lost[0].upper()}{lost[1:]}."] if lost else []),
+        *alike_words(computer.swap),
         *skew_words(computer),
         *decontaminated_words(computer),
         *reversals_words(computer),
@@ -37,6 +39,23 @@ def plain_words_of(computer: Computer) -> list[str]:
         *duplicates_words(computer),
         *spread_words(computer),
     ]
+
+
+def alike_words(swap: SwapInput) -> list[str]:
+    """Which labellings are copies of each other, by place, and by type where both have types."""
+    labelled, said = swap.labelled, []
+    for (at, one), (to, other) in combinations(enumerate(labelled.names), 2):
+        typed = labelled.typed[at] and labelled.typed[to]
+        shared = labelled.shared["strict" if typed else "relaxed"]
+        both = labelled.given[:, at] & labelled.given[:, to]
+        sizes = shared[both, at, at]
+        same = (shared[both, at, to] == sizes).all() and (shared[both, to, to] == sizes).all()
+        if sizes.any() and same:
+            said.append(
+                f"{one} and {other} are the same on all {int(both.sum())} rows that have both: "
+                "whatever compares them is settled by that."
+            )
+    return said
 
 
 def _look(computer: Computer) -> Look:
