@@ -12,7 +12,6 @@ from prereg_judge.study import annotators
 from prereg_judge.study.annotators_computer import Computer
 from prereg_judge.study.annotators_diagnosis import Diagnosis, diagnosis_of
 from prereg_judge.study.annotators_groups import Group
-from prereg_judge.study.metric import MetricRef
 from prereg_judge.study.outcomes import Resampling
 from study.annotators_made import asked, get, rated, value
 
@@ -168,7 +167,62 @@ def test_few_disagreements_tell_nothing() -> None:
     data = asked(rated(["aa"] * 40 + ["bb"] * 36 + ["cc"] * 20 + ["ab", "ac", "ba", "ca"]))
     said = annotators.plain_words(data)
     (told,) = (text for text in said if "sits in" in text)
-    assert "cannot be told: 4 items hold one, and it takes 25" in told
-    found = annotators.compute(data, [MetricRef.of("disagreement.excess", label="a")])
-    (metric,) = found.values()
-    assert "only 4 items differ, so the interval is too narrow" in (metric.note or "")
+    assert told.startswith(
+        "Too few to tell whether disagreement of all annotators sits in one label"
+    )
+    assert "4 items hold one, and it takes 25" in told
+    excess = get(data, "disagreement.excess", label="a")
+    assert (excess.interval, excess.k, excess.n) == (None, 4, 4)
+    assert excess.note == "only 4 items differ, too few for an interval (25 are needed)"
+    for name, params in (
+        ("kappa.cohen", {"annotator": "n0", "other": "n1"}),
+        ("kappa.fleiss", {}),
+        ("ac1", {}),
+        ("alpha", {"level": "nominal"}),
+    ):
+        metric = get(data, name, **params)
+        assert metric.interval is not None, name
+        assert "only 4 items differ, so the interval is too narrow" in (metric.note or ""), name
+    assert "too narrow" not in (get(data, "kappa.fleiss.expected").note or "")
+
+
+def test_without_a_bootstrap_no_interval_is_called_too_narrow() -> None:
+    """Where nothing is resampled there is no interval of which the note could warn."""
+    data = asked(rated(["aa"] * 40 + ["bb"] * 36 + ["cc", "ab", "ac"]), resampling=None)
+    for name, params in (("kappa.fleiss", {}), ("disagreement.excess", {"label": "a"})):
+        note = get(data, name, **params).note or ""
+        assert "too narrow" not in note
+        assert "too few" not in note
+
+
+@pytest.mark.parametrize("slip", [0.03, 0.2])
+def test_even_slips_neither_sit_in_a_label_nor_select(slip: float) -> None:
+    """Two annotators who slip to any of three even labels: both sentences are false, and rare."""
+    sits = selects = 0
+    for seed in range(40):
+        generator = np.random.default_rng(seed)
+        true = generator.integers(3, size=(120, 1))
+        slipped = generator.random((120, 2)) < slip
+        codes = np.where(slipped, generator.integers(3, size=(120, 2)), true)
+        table = rated(["".join(LABELS[x] for x in row) for row in codes], labels="abc")
+        said = annotators.plain_words(asked(table, resampling=Resampling(400, seed)))
+        sits += any(" sits in `" in text for text in said)
+        selects += any("and selects: " in text for text in said)
+    assert sits <= 2
+    assert selects <= 3
+
+
+def test_few_items_left_out_tell_nothing_of_selection() -> None:
+    """Four items left out of a hundred, all on one label, are no finding; thirty are."""
+    few = asked(rated(["aa"] * 50 + ["bb"] * 46 + ["ab"] * 2 + ["ac"] * 2))
+    said = " ".join(annotators.plain_words(few))
+    assert "too few to tell whether that selects: 4 items are left out, and it takes 25." in said
+    many = asked(rated(["aa"] * 50 + ["bb"] * 50 + ["cc"] * 20 + ["ac"] * 30))
+    assert "and selects: the share of `" in " ".join(annotators.plain_words(many))
+
+
+def test_one_label_of_two_annotators_is_said_of_their_items() -> None:
+    """Cohen's kappa is undefined for two who gave one label, though a third gave another."""
+    found = get(asked(rated(["aab", "aa.", "aab"])), "kappa.cohen", annotator="n0", other="n1")
+    assert found.undefined == "one_label"
+    assert "every item that both rated has one and the same label from both" in (found.note or "")

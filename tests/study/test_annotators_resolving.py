@@ -64,16 +64,16 @@ def test_what_an_adjudicator_overturns() -> None:
 
 def test_exclusion_selects_and_the_shift_says_how() -> None:
     """Where only b is disputed, leaving out disputed items takes b's share away: by hand."""
-    data = asked(rated(["aa"] * 6 + ["bb"] * 2 + ["bc"] * 4))
-    # Left: 6 a, 2 b. All: a 6, b 2 + 2, c 2 of 12.
+    data = asked(rated(["aa"] * 42 + ["bb"] * 14 + ["bc"] * 28))
+    # Left, in sevenths: 6 a, 2 b. All: a 6, b 2 + 2, c 2 of 12.
     shifts = {x: value(data, "selection.shift", label=x) for x in "abc"}
     assert shifts == pytest.approx({"a": 6 / 8 - 6 / 12, "b": 2 / 8 - 4 / 12, "c": -2 / 12})
     found = get(data, "selection.distance")
     assert found.value == pytest.approx(0.25)
     assert "biased upward" in (found.note or "")
-    assert "8 of 12 items are left" in (found.note or "")
+    assert "56 of 84 items are left" in (found.note or "")
     said = " ".join(annotators.plain_words(data))
-    assert "leaves 8 of 12 (66.7%), and selects: the share of `a` is +25.00 points" in said
+    assert "leaves 56 of 84 (66.7%), and selects: the share of `a` is +25.00 points" in said
 
 
 def test_without_disputes_nothing_is_selected() -> None:

@@ -44,7 +44,14 @@ from prereg_judge.study.outcomes import Resampling
 from prereg_judge.study.pools import vote_pairs
 
 NO_PAIR = "no item has two ratings"
-ONE_LABEL = "every rating that has a partner is one label: nothing to agree on beyond chance"
+ONE_LABEL = "every rating that has a partner is the same label: nothing to agree on beyond chance"
+ONE_LABEL_OF_BOTH = (
+    "every item that both rated has one and the same label from both: nothing to agree on beyond "
+    "chance"
+)
+ONE_NUMBER = (
+    "every rating that has a partner has the same number: nothing to agree on beyond chance"
+)
 NO_SCALE = "no order of the labels is registered (`scale`)"
 NO_MAP = "no map of fine labels to coarse ones is registered"
 _ALIKE = "no two ratings of an item differ: it is 1"
@@ -93,13 +100,16 @@ def differing_items(counts: Ints) -> int:
     return int((vote_pairs(counts)[0] > 0).sum())
 
 
-def few_words(counts: Ints) -> str | None:
-    """A clause on an interval that rests on few items; None where enough of them differ."""
-    items = differing_items(counts)
-    if not 0 < items < FEW_DIFFERING:
+def few_words(items: int, sums: Sums) -> str | None:
+    """A clause on an interval that rests on so few items that differ; None where they suffice."""
+    if sums.draws is None or not 0 < items < FEW_DIFFERING:
         return None
-    are = "1 item differs" if items == 1 else f"only {items} items differ"
-    return f"{are}, so the interval is too narrow"
+    return f"{few_differ(items)}, so the interval is too narrow"
+
+
+def few_differ(items: int) -> str:
+    """That so few items differ, as a clause."""
+    return "1 item differs" if items == 1 else f"only {items} items differ"
 
 
 class Coefficients:
@@ -162,13 +172,18 @@ class Coefficients:
         single = int((counts.sum(axis=1) == 1).sum())
         counts_for_chance = single and not spec.name.endswith(".observed")
         lone = f"{single} items with one rating count for chance alone"
-        notes = [lone if counts_for_chance else None, few_words(counts)]
+        notes = [lone if counts_for_chance else None]
         if spec.name.startswith("ac1"):
             notes.append(f"chance is shared among the {counts.shape[1]} labels of the table")
             if int((counts.sum(axis=0) > 0).sum()) == 1:
                 notes.append(ONE_LABEL)
         block = Block(("shares", *group.key), lambda: share_sums(counts))
-        return Later(block, lambda sums: self._chance(ref, spec, sums, of=of, n=items, notes=notes))
+
+        def finish(sums: Sums) -> Metric:
+            few = few_words(differing_items(counts), sums)
+            return self._chance(ref, spec, sums, of=of, n=items, few=few, notes=notes)
+
+        return Later(block, finish)
 
     def _chance(
         self,
@@ -178,7 +193,9 @@ class Coefficients:
         *,
         of: Callable[[Floats], Coefficient],
         n: int,
+        few: str | None,
         notes: list[str | None],
+        why: str = ONE_LABEL,
     ) -> Metric:
         """A coefficient, or the observed or expected agreement in it."""
         part = part_of(spec.name)
@@ -201,8 +218,9 @@ class Coefficients:
             resampling=self.resampling,
             n=n,
             reason="one_label",
-            why=ONE_LABEL,
-            notes=[*shown, *notes],
+            why=why,
+            # Agreement by chance does not hang on the items that differ.
+            notes=[*shown, *notes, few if part != "expected" else None],
             same=_ALIKE if part == "value" and observed == 1 else None,
         )
 
@@ -239,8 +257,8 @@ class Coefficients:
                 resampling=self.resampling,
                 n=items,
                 reason="one_label",
-                why=ONE_LABEL,
-                notes=[few_words(counts)],
+                why=ONE_NUMBER if level == "interval" else ONE_LABEL,
+                notes=[few_words(differing_items(counts), sums)],
                 same=_ALIKE if not differing else None,
             )
 
@@ -259,7 +277,8 @@ class Coefficients:
         first, second = (
             self.groups.codes(name, stratum=stratum, coarse=coarse) for name in (one, two)
         )
-        shared = int(((first >= 0) & (second >= 0)).sum())
+        both = (first >= 0) & (second >= 0)
+        shared, differing = int(both.sum()), int((both & (first != second)).sum())
         if not shared:
             why = f"no item is rated by both `{one}` and `{two}`"
             return undefined_metric(ref, spec, reason="single_annotator", note=why, n=0)
@@ -273,7 +292,14 @@ class Coefficients:
             ("cohen", one, two, stratum, coarse),
             lambda: cohen_sums(first, second, labels=labels),
         )
-        return Later(block, lambda sums: self._chance(ref, spec, sums, of=of, n=shared, notes=[]))
+
+        def finish(sums: Sums) -> Metric:
+            few = few_words(differing, sums)
+            return self._chance(
+                ref, spec, sums, of=of, n=shared, few=few, notes=[], why=ONE_LABEL_OF_BOTH
+            )
+
+        return Later(block, finish)
 
     def _merged(self, ref: MetricRef, spec: MetricSpec, group: Group) -> Plan:
         """What the map does to agreement, and which disagreement it hides."""

@@ -12,7 +12,7 @@ from prereg_judge.study.annotators_diagnosis import (
     diagnosis_of,
 )
 from prereg_judge.study.annotators_groups import Group, unanimous
-from prereg_judge.study.annotators_resolving import shifts_of
+from prereg_judge.study.annotators_resolving import Shift, shifts_of
 from prereg_judge.study.annotators_spans import NO_CHANCE
 from prereg_judge.study.annotators_summary import listed
 from prereg_judge.study.annotators_view import (
@@ -47,7 +47,8 @@ def _spans(computer: Computer) -> list[str]:
     if found:
         total = sum(c.pairs for c in found)
         hidden = sum(c.pairs for c in found if c.hidden)
-        text = f"Annotators gave {total} pairs of marks at the same place different types; the "
+        many = "1 pair" if total == 1 else f"{total} pairs"
+        text = f"Annotators gave {many} of marks at the same place different types; the "
         text += f"most frequent confusions: {_confused(found, total)}."
         if hidden:
             text += f" The map of types hides {hidden} of them ({hidden / total:.1%})."
@@ -126,6 +127,8 @@ def _diagnosed(computer: Computer, pool: str | None) -> str | None:
 def _sitting(found: Diagnosis, pool: str | None) -> str:
     out = found.sits_in
     of = f"the {found.differing} pairs of ratings that differ"
+    if found.differing == 1:
+        of = "the one pair of ratings that differs"
     if out:
         names = " and ".join(f"`{s.label}`" for s in out)
         parts = "; ".join(_standing(s, found) for s in out)
@@ -139,7 +142,7 @@ def _sitting(found: Diagnosis, pool: str | None) -> str:
     if found.items < FEW_DIFFERING:
         hold = "1 item holds" if found.items == 1 else f"{found.items} items hold"
         return (
-            f"Whether disagreement of {_who(pool)} sits in one label cannot be told: {hold} one, "
+            f"Too few to tell whether disagreement of {_who(pool)} sits in one label: {hold} one, "
             f"and it takes {FEW_DIFFERING}."
         )
     text = (
@@ -203,11 +206,20 @@ def _selection(computer: Computer) -> str | None:
     rated, left = int((counts.sum(axis=1) > 0).sum()), int((unanimous(counts) >= 0).sum())
     if left == rated:
         return None
-    shifts = [s for s in shifts_of(groups, computer.drawing) if s.low > 0 or s.high < 0]
+    drawn = shifts_of(groups, computer.drawing)
     head = (
         f"Leaving out the items on which annotators differ leaves {left} of {rated} "
         f"({left / rated:.1%})"
     )
+    if not drawn:
+        return f"{head}; whether that selects is not tested, since no shift has an interval."
+    if rated - left < FEW_DIFFERING:
+        out = "1 item is" if rated - left == 1 else f"{rated - left} items are"
+        return (
+            f"{head}; too few to tell whether that selects: {out} left out, and it takes "
+            f"{FEW_DIFFERING}."
+        )
+    shifts = [s for s in drawn if _clear(s)]
     n = len(groups.labels())
     if not shifts:
         return (
@@ -224,6 +236,11 @@ def _selection(computer: Computer) -> str | None:
         f"{head}, and selects: {'; '.join(parts)}, with allowance for {n} labels looked at. What "
         "is left does not stand for all items."
     )
+
+
+def _clear(shift: Shift) -> bool:
+    """Whether the limits leave out 0 as they are written, in hundredths of a point."""
+    return round(shift.low * 100, 2) > 0 or round(shift.high * 100, 2) < 0
 
 
 def _merged(computer: Computer, shown: Sequence[str | None]) -> list[str]:
