@@ -220,6 +220,16 @@ _NFC = (
 _NAMES = st.lists(_NFC, min_size=4, max_size=6, unique=True)
 
 
+def test_a_labelling_may_have_the_name_of_a_key() -> None:
+    """What stands under a name that is the registrant's own may be of any letters."""
+    file = {"file": "s.csv", "format": "rows", "item": "i",
+            "labellings": {"metric": "größe", "B": "b", "gold": "g", "C": "c"}}  # fmt: skip
+    told = {**COMMON, **SWAP, "labellings": (file,), "outputs": ["metric", "B"],
+            "references": ["gold", "C"], "family": ({"metric": "interaction"},)}  # fmt: skip
+    model = load(claimed(DraftValues(study="reference-swap", **told)))
+    assert model.model_dump(exclude_none=True)["labellings"]["files"] == (file,)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     _NAMES, st.lists(_NFC, min_size=8, max_size=8, unique=True), st.sampled_from(["first", "drop"])

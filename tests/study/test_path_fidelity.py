@@ -173,6 +173,7 @@ def test_the_kinds_of_study() -> None:
     """They are known by the names that registrations write, and no other is."""
     assert list(STUDIES) == [
         "self-agreement", "path-fidelity", "pairwise", "pools", "judge-pools", "leaderboard",
+        "reference-swap", "annotators",
     ]  # fmt: skip
     assert study_of("path-fidelity").compute is path_fidelity.compute
     with pytest.raises(KeyError):

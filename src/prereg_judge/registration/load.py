@@ -169,6 +169,10 @@ def _bad_texts(document: Document, file: str) -> list[Problem]:
     return problems
 
 
+# Mappings whose keys are names that the registrant gives.
+_MAPS_OF_NAMES = ("labellings", "merge", "labels", "words", "values")
+
+
 def _bad_text(path: YamlPath, text: str) -> tuple[str, str] | None:
     """What is wrong with a text whatever the form says, and what would do."""
     key = path[-1] if path else ""
@@ -178,7 +182,8 @@ def _bad_text(path: YamlPath, text: str) -> tuple[str, str] | None:
             return f"holds the control character {control}", "write visible characters"
         if hidden is not None:
             return f"holds the invisible character {hidden}", "write visible characters"
-    foreign = foreign_character(text) if key in _OWN_NAMES else None
+    given = len(path) > 1 and path[-2] in _MAPS_OF_NAMES  # the registrant's name, not a key of ours
+    foreign = foreign_character(text) if key in _OWN_NAMES and not given else None
     if foreign is not None:
         return f"holds {foreign}, which no such name does", "type the name anew, in plain letters"
     if path[:2] == ("protocol", "thinking"):
