@@ -226,3 +226,14 @@ def test_one_label_of_two_annotators_is_said_of_their_items() -> None:
     found = get(asked(rated(["aab", "aa.", "aab"])), "kappa.cohen", annotator="n0", other="n1")
     assert found.undefined == "one_label"
     assert "every item that both rated has one and the same label from both" in (found.note or "")
+
+
+def test_one_label_in_every_of_fifteen_disagreements_is_too_few() -> None:
+    """Below 25 items that hold a disagreement nothing sits in a label; above, the same does."""
+    data = asked(rated(["aa"] * 40 + ["bb"] * 36 + ["cc"] * 20 + ["ab", "ac", "ba"] * 5))
+    (told,) = (text for text in annotators.plain_words(data) if "sits in" in text)
+    assert told.startswith(
+        "Too few to tell whether disagreement of all annotators sits in one label"
+    )
+    more = asked(rated(["aa"] * 40 + ["bb"] * 36 + ["cc"] * 20 + ["ab", "ac", "ba"] * 9))
+    assert any("sits in `a`" in text for text in annotators.plain_words(more))
