@@ -22,7 +22,6 @@ def _path(value: str) -> str:
 
 
 PathText = Annotated[str, AfterValidator(_path)]
-SIDE_WORDS = ("a", "b", "tie")
 
 
 def _one_or_more(value: Any) -> Any:

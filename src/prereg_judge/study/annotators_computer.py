@@ -16,10 +16,11 @@ from prereg_judge.study.annotators_resolving import Resolving
 from prereg_judge.study.annotators_soft import Soft
 from prereg_judge.study.annotators_spans import KNOWN, NO_SPANS, SpanGroups, Spans
 from prereg_judge.study.annotators_specs import BY_NAME, LABELLINGS, LEVELS, POLICIES, WEIGHTS
-from prereg_judge.study.annotators_sums import Drawing, Plan, resampler_of
+from prereg_judge.study.annotators_sums import Drawing, Plan
 from prereg_judge.study.counted import limit_of, not_computed, wrong_names
 from prereg_judge.study.metric import Metric, MetricRef, MetricSpec
 from prereg_judge.study.outcomes import AnnotatorsInput, StudyInput
+from prereg_judge.study.strata import resampler_of
 from prereg_judge.study.table_metrics import Asked, wrong_values
 
 

@@ -69,30 +69,6 @@ class Later:
 Plan = Metric | Later
 
 
-def resampler_of(strata: Sequence[str | None], resampling: Resampling | None) -> Resampler | None:
-    """The registered bootstrap over items; None without one, or without items.
-
-    Parameters
-    ----------
-    strata
-        Stratum of each item, shape (n,). With `by_stratum` each stratum keeps its number of items;
-        items without a stratum are one more stratum.
-    resampling
-        What is registered.
-    """
-    if resampling is None or not len(strata):
-        return None
-    parts = None
-    if resampling.by_stratum:
-        groups: dict[str | None, list[int]] = {}
-        for at, stratum in enumerate(strata):
-            groups.setdefault(stratum, []).append(at)
-        parts = tuple(np.array(group, dtype=np.intp) for group in groups.values())
-    return Resampler(
-        n=len(strata), resamples=resampling.resamples, seed=resampling.seed, strata=parts
-    )
-
-
 @dataclass
 class Drawing:
     """Makes the sums of blocks, each once.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from prereg_judge.stats.resample import Resampler
 from prereg_judge.study.outcomes import Resampling, TableInput
+from prereg_judge.study.strata import resampler_of as strata_resampler
 from prereg_judge.votes import PAIR_KEYS, SIDE_VALUES, SIDES, PairKey, SplitRule, VoteCounts
 
 # All items that both pools rated, or those on which each pool is of one mind.
@@ -148,17 +149,8 @@ def resampler_of(
     With `by_stratum` each stratum keeps its number of items; items without a stratum are one
     more stratum.
     """
-    if not len(rows):
-        return None
-    strata = None
-    if resampling.by_stratum and counts.strata:
-        groups: dict[str | None, list[int]] = {}
-        for at, row in enumerate(rows):
-            groups.setdefault(counts.strata[row], []).append(at)
-        strata = tuple(np.array(group, dtype=np.intp) for group in groups.values())
-    return Resampler(
-        n=len(rows), resamples=resampling.resamples, seed=resampling.seed, strata=strata
-    )
+    strata = counts.strata or (None,) * len(counts.items)
+    return strata_resampler([strata[row] for row in rows], resampling)
 
 
 class Views:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from prereg_judge.labelled import DUPLICATES, Duplicates, Match
 from prereg_judge.stats.resample import Resampler
 from prereg_judge.study.outcomes import Resampling, SwapInput
+from prereg_judge.study.strata import resampler_of
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -127,16 +128,8 @@ class Sums:
         With `by_stratum` an item belongs to the stratum of its first row; items without a stratum
         are one more.
         """
-        if self.resampling is None or not self.units:
-            return None
-        strata = None
-        if self.resampling.by_stratum:
-            first = np.unique(self.labelled.unit, return_index=True)[1]
-            groups: dict[str | None, list[int]] = {}
-            for unit, row in enumerate(first.tolist()):
-                groups.setdefault(self.labelled.strata[row], []).append(unit)
-            strata = tuple(np.array(group, dtype=np.intp) for group in groups.values())
-        return Resampler(self.units, self.resampling.resamples, self.resampling.seed, strata=strata)
+        first = np.unique(self.labelled.unit, return_index=True)[1]
+        return resampler_of([self.labelled.strata[row] for row in first], self.resampling)
 
     @cached_property
     def alike(self) -> dict[Duplicates, Duplicates]:
